@@ -4,15 +4,15 @@
  * Access to the state, and what it says about a CPU or a task.
  *
  * Problem
- * The verifier needs a bound for each index into a global array. A bound that
- * clang can move may not be there at the access.
+ * An index needs a bound for the verifier, and clang may move that away.
  *
  * Approach
- * Each array has one accessor, which masks the index. The other functions tell
- * what the state says of one CPU or one task, without a loop over all CPUs.
+ * One accessor per array masks the index. A __noinline function, unless static,
+ * is global: the verifier checks it once, not once per call and path. One
+ * without a result returns 0.
  *
  * Invariants
- * No function here writes state, except a statistic of its own CPU.
+ * Apart from write_if_changed(), only a statistic of the own CPU is written.
  *
  * Limits
  * Of a core with more than four threads, not all siblings are checked.
@@ -23,10 +23,8 @@
 #include "state.bpf.h"
 
 /*
- * Index @i reduced below @size, a power of two. The verifier sees this bound,
- * and the compiler cannot move it. Indices are in range anyway: an invalid one
- * can only come from a wrong table of the agent, which must not end the
- * scheduler.
+ * Mask an index where clang cannot move the bound. An invalid one comes from a
+ * wrong table of the agent, which must not end the scheduler.
  */
 #define bounded(i, size)                                                                                     \
 	({                                                                                                   \
@@ -46,16 +44,12 @@ static __always_inline struct bias_cpu_info *cpu_info_of(s32 cpu)
 	return &cpu_info[bounded(cpu, BIAS_MAX_CPUS)];
 }
 
-/*
- * Return the context of @p. It is NULL for a kthread, and for a task that there
- * was no memory for.
- */
+/* Return the context of @p: NULL for a kthread, or if memory was short. */
 static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
 {
 	return bpf_task_storage_get(&task_ctxs, p, NULL, 0);
 }
 
-/* Return true if @p runs on @cpu. */
 static __always_inline bool is_running(const struct task_struct *p, s32 cpu)
 {
 	const struct cpu_ctx *cctx = cpu_ctx_of(cpu);
@@ -63,7 +57,7 @@ static __always_inline bool is_running(const struct task_struct *p, s32 cpu)
 	return cctx->run_pid == p->pid && (cctx->run_flags & RUN_BUSY);
 }
 
-/* Store @value, but only if it changes: the cache line is shared. */
+/* Spare the shared cache line a store that changes nothing. */
 static __always_inline void write_if_changed(u32 *word, u32 value)
 {
 	if (READ_ONCE(*word) != value)
@@ -87,19 +81,16 @@ static __always_inline enum bias_class class_of(s32 cpu)
 	return cpu_is_slow(cpu) ? BIAS_SLOW : BIAS_FAST;
 }
 
-/* Return the type of @cpu's core, 0 for the best one. */
 static __always_inline u32 tier_of(s32 cpu)
 {
 	return two_classes ? speed_of(cpu)->tier : 0;
 }
 
-/* Return true if a CPU has a worse tier than @cpu. */
 static __always_inline bool has_worse_tier(s32 cpu)
 {
 	return two_classes && tiers_used[READ_ONCE(table_seq) & 1] >> (tier_of(cpu) + 1);
 }
 
-/* Return true if CPUs of @tier are only a few percent worse than others. */
 static __always_inline bool is_near_tier(u32 tier)
 {
 	return near_tiers[READ_ONCE(table_seq) & 1] >> tier & 1;
@@ -115,10 +106,7 @@ static __always_inline u32 llc_of(s32 cpu)
 	return cpu_info_of(cpu)->llc;
 }
 
-/*
- * Return the mask of @tier in domain @d. The verifier must see a constant
- * offset for each mask.
- */
+/* The verifier must see a constant offset for each mask. */
 static __always_inline struct bpf_cpumask *mask_of(struct domain *d, u32 tier)
 {
 	switch (tier) {
@@ -133,10 +121,7 @@ static __always_inline struct bpf_cpumask *mask_of(struct domain *d, u32 tier)
 	}
 }
 
-/*
- * Return the domain in which a task that slept on @cpu first searches for
- * another CPU: its NUMA node, or the machine if there is one node.
- */
+/* Return the domain to search after @cpu's LLC: its node, else the machine. */
 static __always_inline u32 home_domain(s32 cpu)
 {
 	if (nr_nodes < 2)
@@ -144,16 +129,11 @@ static __always_inline u32 home_domain(s32 cpu)
 	return nr_llcs + 1 + llc_ctxs[bounded(llc_of(cpu), BIAS_MAX_LLCS)].node;
 }
 
-/*
- * Return true if a second thread on a busy fast core adds more throughput than
- * a slow core.
- */
 static __always_inline bool sibling_beats_slow_core(void)
 {
 	return fast_sibling_first[READ_ONCE(table_seq) & 1];
 }
 
-/* Siblings of a CPU that are checked: all of them with four threads a core. */
 #define MAX_SIBLINGS 3
 
 /* Return true if a SCHED_EXT task runs on a sibling of @cpu. */
@@ -174,10 +154,7 @@ static __always_inline bool core_is_shared(s32 cpu)
 	return false;
 }
 
-/*
- * Return the flags of a kick for a task that waits for the busy or idle @cpu. A
- * CPU without a tick would not notice the task (nohz.bpf.h).
- */
+/* A CPU without a tick would not notice a task that waits (nohz.bpf.h). */
 static __always_inline u64 kick_for_waiting(s32 cpu)
 {
 	if (nohz_full && (READ_ONCE(cpu_ctx_of(cpu)->run_flags) & RUN_UNTICKED))
@@ -185,7 +162,6 @@ static __always_inline u64 kick_for_waiting(s32 cpu)
 	return SCX_KICK_IDLE;
 }
 
-/* Add @n to a statistic of this CPU. */
 static __always_inline void stat_add(enum bias_stat stat, u64 n)
 {
 	cpu_ctx_of(bpf_get_smp_processor_id())->stats[stat] += n;
@@ -202,16 +178,11 @@ struct task_struct___preempt_rcu {
 } __attribute__((preserve_access_index));
 
 /*
- * Return true if @p itself called migrate_disable(). @programs is the depth of
- * nested programs: ops.cpu_release calls ops.enqueue.
- *
- * The count of the current task may come from these programs. Entering a BPF
- * program disables migration, always with preemptible RCU, and before 6.18 also
- * without it. Patched kernels differ, and scx_lib_init_probe() finds out.
- *
- * The headers' is_migration_disabled() reads the kernel's configuration, which
- * Debian's kernels do not expose in a VM. A field of task_struct shows the
- * same.
+ * Return true if @p itself called migrate_disable(). The depth of @programs, 2
+ * if ops.cpu_release calls ops.enqueue, may count for the current task, too:
+ * always with preemptible RCU, before 6.18 also without it. Patched kernels
+ * differ, as scx_lib_init_probe() finds out. is_migration_disabled() reads the
+ * kernel's configuration, which Debian hides in VMs.
  */
 static __always_inline bool cannot_migrate(const struct task_struct *p, u32 programs)
 {
@@ -225,7 +196,6 @@ static __always_inline bool cannot_migrate(const struct task_struct *p, u32 prog
 	return true;
 }
 
-/* Return true if @p can run on one CPU only, at a depth of @programs. */
 static __always_inline bool is_pinned_within(const struct task_struct *p, u32 programs)
 {
 	return p->nr_cpus_allowed == 1 || cannot_migrate(p, programs);
@@ -241,14 +211,12 @@ static __always_inline bool is_restricted(const struct task_struct *p)
 	return p->nr_cpus_allowed < nr_cpus;
 }
 
-/* Memory policies that spread pages, from include/uapi/linux/mempolicy.h. */
-#define POLICY_INTERLEAVE	   3
+#define POLICY_INTERLEAVE	   3 /* from include/uapi/linux/mempolicy.h */
 #define POLICY_WEIGHTED_INTERLEAVE 6
 
 /*
- * Return true if the memory policy of @p spreads its pages over NUMA nodes: no
- * node is nearer to its memory than another. A policy that ends meanwhile is
- * read as garbage, which costs a migration.
+ * Return true if the memory policy of @p prefers no node. One that is freed
+ * meanwhile reads as garbage, at the cost of a migration.
  */
 static __always_inline bool roams(const struct task_struct *p)
 {

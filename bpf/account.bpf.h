@@ -5,30 +5,25 @@
  * the global vtime.
  *
  * Problem
- * vtime must count work, not time. It must also be current for a task that
- * never stops. Otherwise a task that comes later would seem to lag by all that
- * this one did meanwhile.
+ * vtime must count work, not time, and be current for a task that never stops.
+ * Else later tasks would seem to lag by all that it did.
  *
  * Approach
- * account() charges the time since its last call. It reads the kernel's own run
- * time, which needs no clock and excludes other scheduling classes. It is
- * called when a task stops, at every tick, and whenever a slice is renewed.
+ * account() charges the kernel's run time since its last call, at stops, ticks
+ * and new slices. That needs no clock and excludes other scheduling classes.
  *
- * vtime_now is the global vtime, where tasks start that wake or are new
- * (bias/clock.h). Work moves it when it is charged. The head of a shared DSQ
- * pulls it up when it is taken. Ticks correct it.
- *
- * No task waits further ahead of it than bias_ahead_ns() allows, and no task
- * comes back further behind it than MAX_LAG_SLICES. Neither bounds the time of
- * a wait (overdue.bpf.h).
- *
- * Each CPU counts the weight that becomes runnable on it. One CPU adds up these
- * counts at a tick, once per jiffy, or per few jiffies on more than MAX_SCAN
- * CPUs.
+ * Work moves vtime_now (bias/clock.h) when it is charged, the head of a shared
+ * DSQ when it is taken, and ticks correct it. Each CPU counts the weight that
+ * becomes runnable on it. One CPU adds this up each jiffy, or less often from
+ * MAX_SCAN CPUs on.
  *
  * Invariants
  * Every nanosecond of run time is charged once, on the CPU that ran it, but for
  * a task that runs alone without ticks (nohz.bpf.h). vtime_now never goes back.
+ *
+ * Limits
+ * No task waits further ahead of vtime_now than bias_ahead_ns(), or comes back
+ * more than MAX_LAG_SLICES behind it. overdue.bpf.h bounds waits in time.
  */
 #ifndef BIAS_ACCOUNT_BPF_H
 #define BIAS_ACCOUNT_BPF_H
@@ -38,37 +33,20 @@
 #include "join.bpf.h"
 #include "overdue.bpf.h"
 
-/*
- * Jiffies after a tick for which a CPU counts as busy with a SCHED_EXT task,
- * unless that task went to sleep.
- */
-#define RECENT_JIFFIES 64
-
-/*
- * A run is brief if it is shorter than this [ns]: half of its counts would come
- * from switching.
- */
-#define BRIEF_NS 500000
-
-/* A sleep forgives one in FORGIVE_RUN_PART of the run before it at most. */
-#define FORGIVE_RUN_PART 4
+#define RECENT_JIFFIES	 64	/* a CPU counts as busy after a tick */
+#define BRIEF_NS	 500000 /* below it, switching is half of the counts */
+#define FORGIVE_RUN_PART 4	/* 1 / part of the run that a sleep forgives */
 
 static __always_inline void advance_vtime_now(u64 vtime)
 {
 	u64 now = READ_ONCE(vtime_now);
 
-	/*
-	 * Of two CPUs that race, one loses its step: a slice at most, which
-	 * comes again.
-	 */
+	/* A lost race costs a step of a slice at most, which comes again. */
 	if (!READ_ONCE(clock_holds) && bias_vtime_before(now, vtime))
 		__sync_val_compare_and_swap(&vtime_now, now, bias_clock_follow(now, vtime, slice_ns));
 }
 
-/*
- * Return true if @every jiffies have passed at @now since @at, for one CPU of
- * all that ask: it does the work of the whole machine.
- */
+/* Return true for one CPU of all that ask, when @every jiffies have passed. */
 static __always_inline bool is_elected(u64 *at, u64 now, u64 every)
 {
 	u64 last = READ_ONCE(*at);
@@ -76,17 +54,15 @@ static __always_inline bool is_elected(u64 *at, u64 now, u64 every)
 	return now - last >= every && __sync_val_compare_and_swap(at, last, now) == last;
 }
 
-/* Return a CPU's part of the weight of all tasks, see bias/clock.h. */
 static __always_inline s64 weight_part(void)
 {
 	return bias_clock_part(READ_ONCE(total_weight), READ_ONCE(nr_busy));
 }
 
 /*
- * Return true if the task that runs on @cpu at @now competes for it with tasks
- * that wait. A task that weighs more than a CPU's part has the CPU to itself,
- * unless affinity confines it with others: they wait for this CPU only, or the
- * CPU took a task from a shared DSQ lately.
+ * Return true if waiting tasks compete for @cpu. A task that weighs more than a
+ * CPU's part has the CPU to itself, unless affinity confines it with others:
+ * they are pinned to this CPU, or it took a task from a shared DSQ lately.
  */
 static __always_inline bool is_contended(s32 cpu, const struct cpu_ctx *cctx, u64 now)
 {
@@ -98,39 +74,23 @@ static __always_inline bool is_contended(s32 cpu, const struct cpu_ctx *cctx, u6
 	       (!(cctx->run_flags & RUN_ANYWHERE) && now - cctx->took_at <= RECENT_JIFFIES);
 }
 
-/*
- * Note a tick of @cpu. It counts for RECENT_JIFFIES, so that the global vtime
- * does not leave the task behind while another scheduling class has the CPU.
- */
+/* vtime_now must not leave a task behind while another class has its CPU. */
 static __always_inline void note_tick(s32 cpu, struct cpu_ctx *cctx, u64 now)
 {
 	WRITE_ONCE(cctx->ticked_at, now);
 	WRITE_ONCE(cctx->contended_mask, is_contended(cpu, cctx, now) ? ~0ull : 0);
 }
 
-/*
- * Note that the runnable task of @self's CPU goes to another CPU. If this one
- * idles next, its last tick would hold the global vtime for RECENT_JIFFIES.
- */
+/* Forget the tick of a CPU whose runnable task goes to another CPU. */
 static __always_inline void forget_tick(struct cpu_ctx *self)
 {
 	WRITE_ONCE(self->ticked_at, 0);
 }
 
-/*
- * Add up at a tick the weight of all runnable tasks and how far running tasks
- * are from the global vtime. Correct the global vtime by that. Kick CPUs that
- * tasks wait for and that have no tick (nohz.bpf.h). Do nothing if a CPU did so
- * recently.
- *
- * A CPU's part of the weight is that of the call before. It settles within a
- * few calls. The verifier would count each value of @busy apart if a branch
- * depended on it here.
- *
- * Return 0. This function is global so that the verifier checks it once.
- */
+/* Correct vtime_now and total_weight, on one CPU of all that tick. */
 __noinline int refresh_clock(u64 now)
 {
+	/* No branch on @busy: the verifier would follow each of its values. */
 	struct bias_clock_scan scan = bias_clock_scan(any_waiting() ? weight_part() : BIAS_CLOCK_NONE);
 	u64 vtime = vtime_now;
 	u32 busy = 0, i;
@@ -153,10 +113,7 @@ __noinline int refresh_clock(u64 now)
 	}
 	sum -= scan.beyond;
 	WRITE_ONCE(nr_busy, busy);
-	/*
-	 * CPUs change their counts meanwhile: for a moment the sum is off by a
-	 * task or two.
-	 */
+	/* While CPUs count, the sum is off by a task or two for a moment. */
 	WRITE_ONCE(total_weight, sum > 0 ? sum : 0);
 	mark_overdue(now);
 	WRITE_ONCE(clock_holds, bias_clock_holds(&scan, slice_ns));
@@ -165,16 +122,9 @@ __noinline int refresh_clock(u64 now)
 	return 0;
 }
 
-/*
- * Work [ns] after which a CPU advances the global vtime. Every CPU writes that
- * word, so a write at each charge would not scale.
- */
+/* Work [ns] between a CPU's writes to vtime_now, which do not scale. */
 #define SHARED_WORK_NS 1000000
 
-/*
- * Advance the global vtime by @work_ns, which @cpu has done. Return 0. This
- * function is global so that the verifier checks it once.
- */
 __noinline int share_work(s32 cpu, u64 work_ns)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
@@ -189,10 +139,7 @@ __noinline int share_work(s32 cpu, u64 work_ns)
 	return 0;
 }
 
-/*
- * Charge @p, which runs or just ran on @cpu. Its run time must be up to date,
- * as it is in stopping, tick and dispatch.
- */
+/* Charge @p. Its run time is current in stopping, tick and dispatch. */
 static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
 	u64 exec_ns = p->se.sum_exec_runtime;
@@ -222,10 +169,7 @@ static __always_inline void account(struct task_struct *p, s32 cpu, struct cpu_c
 	cctx->stats[cpu_is_slow(cpu) ? BIAS_STAT_RUN_SLOW_NS : BIAS_STAT_RUN_FAST_NS] += ran_ns;
 }
 
-/*
- * Compute the charge rate of the task of @tctx on @cpu. @tctx is NULL if
- * nothing is known of the task.
- */
+/* A NULL @tctx, here and below, means that nothing is known of the task. */
 static __always_inline void update_charge_rate(s32 cpu, struct cpu_ctx *cctx, const struct task_ctx *tctx)
 {
 	u32 seq = READ_ONCE(table_seq);
@@ -243,22 +187,16 @@ static __always_inline void update_charge_rate(s32 cpu, struct cpu_ctx *cctx, co
 		cctx->run_rate = speed->cost.permille[BIAS_EXECUTE];
 		cctx->run_shared_rate = speed->shared.permille[BIAS_EXECUTE];
 	}
-	/*
-	 * The sequence was read before the entry, so the next tick notices a
-	 * table that came in between.
-	 */
+	/* Read before the entry: the next tick notices a table in between. */
 	cctx->rate_seq = seq;
 }
 
-/* Speedup [permille] that is worth a migration to another node. */
-#define WORTH_LEAVING_PERMILLE 1200
-/* Share of time [permille] that remote memory may double: it costs a tenth. */
-#define LITTLE_MEMORY_PERMILLE 100
+#define WORTH_LEAVING_PERMILLE 1200 /* speedup worth another node */
+#define LITTLE_MEMORY_PERMILLE 100  /* share that doubles if memory is remote */
 
 /*
- * Return true if @p may leave its NUMA node for a faster CPU: its memory is on
- * all nodes, or it waits so little for memory that it gains even if all of that
- * becomes remote. @tctx is NULL if nothing is known of @p.
+ * Return true if @p's memory is on all nodes, or @p waits so little for memory
+ * that a faster CPU of another node gains even if all of it becomes remote.
  */
 static __always_inline bool leaves_node(const struct task_struct *p, const struct task_ctx *tctx)
 {
@@ -270,11 +208,7 @@ static __always_inline bool leaves_node(const struct task_struct *p, const struc
 	       tctx->profile.stack.permille[BIAS_EXTERNAL] <= LITTLE_MEMORY_PERMILLE;
 }
 
-/*
- * Return where @p, which runs on the CPU of @cctx, may migrate: RUN_MOVABLE,
- * RUN_ANYWHERE and RUN_ROAMS, or 0. Publish the affinity of a restricted task.
- * @tctx is NULL if nothing is known of @p.
- */
+/* Return where @p may migrate: RUN_MOVABLE, RUN_ANYWHERE, RUN_ROAMS, or 0. */
 static __always_inline u32 publish_affinity(const struct task_struct *p, struct cpu_ctx *cctx,
 					    const struct task_ctx *tctx)
 {
@@ -290,11 +224,7 @@ static __always_inline u32 publish_affinity(const struct task_struct *p, struct 
 	return flags;
 }
 
-/*
- * Publish the affinity of @p again, which ticks on @cpu. It may have been
- * preempted with migration disabled, and would count as pinned until it stops.
- * Return 0. This function is global so that the verifier checks it once.
- */
+/* A task that was preempted with migration disabled must not stay pinned. */
 __noinline int refresh_affinity(struct task_struct *p __arg_trusted, s32 cpu)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
@@ -305,11 +235,8 @@ __noinline int refresh_affinity(struct task_struct *p __arg_trusted, s32 cpu)
 }
 
 /*
- * Settle what preceded the start of task @pid of @vtime on @cpu. Drop a request
- * that was for the task before, but keep one that waited for the return of this
- * one, see swap.bpf.h. Move the clock of the DSQ that the task was taken from
- * and the global vtime up to its vtime. Return 0. This function is global so
- * that the verifier checks it once.
+ * Drop the last task's request, but keep one that waited for @pid (swap.bpf.h).
+ * Advance vtime_now, and the clock of the DSQ that @pid came from, to @vtime.
  */
 __noinline int settle_start(s32 cpu, s32 pid, u64 vtime)
 {
@@ -328,10 +255,6 @@ __noinline int settle_start(s32 cpu, s32 pid, u64 vtime)
 	return 0;
 }
 
-/*
- * Start to account for @p, which begins to run on @cpu. @tctx is NULL if
- * nothing is known of it.
- */
 static __always_inline void account_start(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					  const struct task_ctx *tctx)
 {
@@ -346,20 +269,13 @@ static __always_inline void account_start(struct task_struct *p, s32 cpu, struct
 	settle_start(cpu, p->pid, p->scx.dsq_vtime);
 }
 
-/*
- * Update the charge rate of @p, which ticks on @cpu, if the table has changed.
- * @p has been charged up to now.
- */
+/* Follow a new table. @p has been charged up to now. */
 static __always_inline void refresh_charge_rate(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
 	if (cctx->rate_seq != READ_ONCE(table_seq))
 		update_charge_rate(cpu, cctx, p->flags & PF_KTHREAD ? NULL : task_ctx_of(p));
 }
 
-/*
- * Charge @p, which stops running on @cpu, and update the averages of the CPU.
- * @runnable is true if @p would have run on.
- */
 static __always_inline void account_stop(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx, bool runnable)
 {
 	struct task_ctx *tctx = task_ctx_of(p);
@@ -380,9 +296,7 @@ static __always_inline void account_stop(struct task_struct *p, s32 cpu, struct 
 		cctx->after_ns = (cctx->after_ns * 3 + after_ns) / 4;
 		cctx->woke_ns = 0;
 	}
-	/*
-	 * A task whose attributes change is dequeued, too, but does not sleep.
-	 */
+	/* A change of attributes dequeues a task that does not sleep. */
 	if (!runnable && p->__state) {
 		if (tctx) {
 			tctx->slept_ns = tctx->brief ? 0 : bpf_ktime_get_ns();

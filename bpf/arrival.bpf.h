@@ -5,39 +5,29 @@
  *
  * Problem
  * The kernel inserts a task into another CPU's local DSQ in a later interrupt,
- * and a wakee after ops.select_cpu. Meanwhile that CPU may take a task from a
- * DSQ, or another CPU may send it one. The second task to arrive waits until a
- * tick, because no CPU searches the local DSQ of another one.
+ * a wakee after ops.select_cpu. Meanwhile that CPU may take or get another
+ * task. The second waits for a tick: no CPU searches the local DSQ of another.
  *
  * Approach
- * The sender or waker announces the task in the cpu_ctx of the target. An idle
- * CPU takes no task from a DSQ while another one is on its way there. If a task
- * starts there all the same, it leaves at once. If the announced task comes
- * late, or another one comes as well, the next CPU that is about to idle
- * preempts the task that started first.
+ * The sender or waker announces the task in the target's cpu_ctx. Meanwhile an
+ * idle CPU takes no task from a DSQ, and one that starts there all the same
+ * leaves at once. If the announced task comes late, or another one, too, the
+ * next CPU about to idle preempts the task that started first.
  *
  * Invariants
- * One announced task is on its way to a CPU at most. The announcement ends when
- * that task starts or is enqueued there again, or after ARRIVAL_NS: the kernel
- * cancels the way if the task's affinity changes.
+ * At most one announced task is on its way to a CPU, until it starts or is
+ * enqueued again, or for ARRIVAL_NS. A change of affinity cancels the way.
  *
  * Limits
- * A pinned wakee is not announced. It waits for the announced task, and then
- * for the next tick at most.
- *
- * The insertion may take longer than ARRIVAL_NS. If another task has started by
- * then, the first one waits for the next tick at most.
+ * A pinned wakee is not announced: it waits for the announced task and a tick.
+ * An insertion that takes longer than ARRIVAL_NS may cost a tick, too.
  */
 #ifndef BIAS_ARRIVAL_BPF_H
 #define BIAS_ARRIVAL_BPF_H
 
 #include "access.bpf.h"
 
-/*
- * Time for which a task is on its way at most. The CPUs of a VM see each other
- * late.
- */
-#define ARRIVAL_NS 400000
+#define ARRIVAL_NS 400000 /* longest way: CPUs of a VM see each other late */
 
 /* An announcement has the task's pid above the time in units of 1024 ns. */
 static __always_inline u64 announcement(s32 pid)
@@ -50,17 +40,12 @@ static __always_inline bool is_recent(u64 arrival)
 	return arrival && (u32)(bpf_ktime_get_ns() >> 10) - (u32)arrival < ARRIVAL_NS >> 10;
 }
 
-/* Return true if a task is on its way to the CPU of @cctx. */
 static __always_inline bool task_arrives(const struct cpu_ctx *cctx)
 {
 	return is_recent(READ_ONCE(cctx->arrival));
 }
 
-/*
- * Announce that task @pid is on its way to the idle CPU of @cctx. Return false
- * if another task is, or if one has started there meanwhile. Of two CPUs that
- * announce at once, one succeeds.
- */
+/* Return false if another task is on its way to the CPU or has started. */
 static __always_inline bool announce_arrival(struct cpu_ctx *cctx, s32 pid)
 {
 	u64 arrival = READ_ONCE(cctx->arrival);
@@ -83,7 +68,7 @@ static __always_inline void forget_arrival(const struct task_struct *p, struct c
 
 /*
  * Preempt @p, which starts on @cpu, if another task is on its way there. Return
- * true if @p is the announced task, or if that one has not come in time.
+ * true if @p is the announced task, or if that one is late.
  */
 static __always_inline bool ends_arrival(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
@@ -104,10 +89,7 @@ static __always_inline bool ends_arrival(struct task_struct *p, s32 cpu, struct 
 	return true;
 }
 
-/*
- * Let the task that came late to another CPU run there, and the task before it
- * come here. @cpu is about to idle.
- */
+/* Let the task that came late run, and the one before it come to idle @cpu. */
 static __always_inline void rescue_late(s32 cpu)
 {
 	s32 late = (s32)READ_ONCE(late_cpu) - 1;

@@ -4,42 +4,36 @@
  * Clocks: each CPU requests its own clock from cpufreq's governor schedutil.
  *
  * Problem
- * schedutil sets a CPU's clock by the utilisation of the fair class. For
- * SCHED_EXT tasks it takes a request instead, and it acts only when it is
- * called. Without requests a CPU keeps the clock that it had when the scheduler
- * started. schedutil ignores calls from CPUs outside of the CPU's policy, and
- * an idle CPU has no tick that could lower its clock.
+ * For SCHED_EXT tasks schedutil takes a request instead of a utilisation, and
+ * acts only when it is called. Without requests a CPU keeps its clock.
+ * schedutil ignores calls from CPUs outside of the policy, and an idle CPU has
+ * no tick to lower it.
  *
  * Approach
- * Each CPU averages the share of time in which SCHED_EXT tasks run, with the
- * time constant LOAD_NS. A CPU that was busy for FULL_NS without a pause counts
- * as fully loaded at once. The CPU requests its load at each tick, and when it
- * starts a task after a pause, but not more often than each UPDATE_NS. The
- * request is repeated although it is the same: where the kernel does not know
- * the present clock, schedutil approaches the requested one in steps.
+ * The load of a CPU is the average share of time in which SCHED_EXT tasks run,
+ * or full after FULL_NS without a pause. The CPU requests it at ticks and, at
+ * most each UPDATE_NS, at starts after a pause. It repeats an equal request:
+ * where the kernel does not know the present clock, schedutil approaches a
+ * request in steps.
  *
- * The scale is that of the system: the most capable CPU has SCX_CPUPERF_ONE,
- * and the maximum of this CPU is its capacity. schedutil adds a quarter, and
- * what other scheduling classes need. Requests have steps of an eighth, because
- * a change of the clock may cost a wakeup of a kthread.
+ * The most capable CPU has SCX_CPUPERF_ONE, and a CPU's maximum is its
+ * capacity. schedutil adds a quarter, and what other classes need. Requests
+ * have steps of an eighth, because a change of the clock may wake a kthread.
  *
- * A CPU keeps its request when it begins to idle. While a CPU idles with one, a
- * timer fires each IDLE_NS and counts. It kicks each CPU that has idled since
- * the count before the last one. That CPU dispatches, finds no task, and lowers
- * its request itself.
+ * While a CPU idles with a request, a timer counts periods of IDLE_NS. It kicks
+ * each CPU that has idled since the count before the last one. That CPU
+ * dispatches, finds no task, and lowers its request itself.
  *
  * Invariants
- * Two ticks and FULL_NS after it began to be busy without a pause, a CPU has
- * requested its maximum. Three times IDLE_NS after a CPU began to idle, its
- * request is 0. Pauses of less than IDLE_NS do not lower the request of a CPU
- * that is busy for 96 % of the time. A machine on which no CPU is loaded has no
- * timer.
+ * Two ticks and FULL_NS after a CPU began to be busy without a pause, it
+ * requests its maximum. Three IDLE_NS after it began to idle, its request is 0.
+ * Pauses below IDLE_NS do not lower the request of a CPU that is busy 96 % of
+ * the time. A machine on which no CPU is loaded has no timer.
  *
  * Limits
- * A CPU with a load of less than a sixteenth requests nothing. If a real-time
- * task has raised the clock of an idle CPU, it may stay until a SCHED_EXT task
- * runs there. The governors ondemand and conservative ignore what is requested,
- * but they only look at a CPU when it requests something.
+ * A load below a sixteenth requests nothing. A clock that a real-time task
+ * raised on an idle CPU may stay until a SCHED_EXT task runs. ondemand and
+ * conservative ignore the request, but look at a CPU only when it makes one.
  */
 #ifndef BIAS_CLOCK_REQUEST_BPF_H
 #define BIAS_CLOCK_REQUEST_BPF_H
@@ -47,34 +41,20 @@
 #include "access.bpf.h"
 #include "idle.bpf.h"
 
-/* Time constant of a CPU's load. */
-#define LOAD_NS 32000000ull
-/* Time without a pause after which a CPU counts as fully loaded. */
-#define FULL_NS 5000000ull
-/* Shorter pauses are switches. */
-#define PAUSE_NS 2000ull
-/* Shortest time between two requests at starts of tasks. */
-#define UPDATE_NS 1000000ull
-/* Period of the timer that finds idle CPUs. */
-#define IDLE_NS 40000000ull
-/* Longest time that counts at once: the load before that is forgotten. */
-#define MAX_PASSED_NS 1000000000ull
-/* Step of requests. */
-#define REQUEST_STEP ((u32)SCX_CPUPERF_ONE / 8)
+#define LOAD_NS	      32000000ull   /* time constant of the load */
+#define FULL_NS	      5000000ull    /* counts as full load without a pause */
+#define PAUSE_NS      2000ull	    /* shorter pauses are switches */
+#define UPDATE_NS     1000000ull    /* least time between requests at starts */
+#define IDLE_NS	      40000000ull   /* period of the timer */
+#define MAX_PASSED_NS 1000000000ull /* older load is forgotten */
+#define REQUEST_STEP  ((u32)SCX_CPUPERF_ONE / 8)
 
-/*
- * Return the share of its maximum clock that the CPU of @cctx requests. The
- * kernel begins with all of it for each CPU.
- */
+/* The kernel begins with a request for all of each CPU's maximum clock. */
 static __always_inline u32 requested(const struct cpu_ctx *cctx)
 {
 	return (u32)SCX_CPUPERF_ONE - READ_ONCE(cctx->waived);
 }
 
-/*
- * Request @share of the maximum clock of @cpu, this CPU. Return 0. This function
- * is global so that the verifier checks it once.
- */
 __noinline int request_clock(s32 cpu, u32 share)
 {
 	u32 target = share * scx_bpf_cpuperf_cap(cpu) / (u32)SCX_CPUPERF_ONE;
@@ -84,10 +64,7 @@ __noinline int request_clock(s32 cpu, u32 share)
 	return 0;
 }
 
-/*
- * Return the request for @load: the next step, or the present one, @now, if
- * that is one step more and @load is near to it.
- */
+/* Return the next step for @load, or @now if that is near and one more. */
 static __always_inline u32 request_for(u32 load, u32 now)
 {
 	u32 share = (load + REQUEST_STEP - 1) / REQUEST_STEP * REQUEST_STEP;
@@ -97,11 +74,7 @@ static __always_inline u32 request_for(u32 load, u32 now)
 	return share < now && load + REQUEST_STEP * 3 / 2 > now ? now : share;
 }
 
-/*
- * Update the load of @cpu, this CPU, up to @now_ns on its task clock, and
- * request a clock. Return 0. This function and the next are global so that the
- * verifier checks each of them once.
- */
+/* Request the load of this CPU, @cpu, up to @now_ns on its task clock. */
 __noinline int follow_load(s32 cpu, u64 now_ns)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
@@ -121,7 +94,6 @@ __noinline int follow_load(s32 cpu, u64 now_ns)
 	return 0;
 }
 
-/* Have the timer fire, unless it is armed. Return 0. */
 __noinline int arm_clock_timer(void)
 {
 	struct clock_timer *timer;
@@ -135,10 +107,7 @@ __noinline int arm_clock_timer(void)
 	return 0;
 }
 
-/*
- * Note that @p, which starts on @cpu, ends a pause of the CPU, if there was
- * one. Without ticks, @p has the maximum from its start.
- */
+/* Without ticks, the task that starts has the maximum at once. */
 static __always_inline void end_pause(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
 	u64 now_ns = p->se.exec_start, pause_ns = now_ns - cctx->stopped_ns;
@@ -155,10 +124,7 @@ static __always_inline void end_pause(struct task_struct *p, s32 cpu, struct cpu
 		request_clock(cpu, SCX_CPUPERF_ONE);
 }
 
-/*
- * Note that @p stops on the CPU of @cctx: a pause may begin. If @p is sent to
- * another CPU, this one may idle without another dispatch.
- */
+/* A CPU whose task is sent away may idle without another dispatch. */
 static __always_inline void note_stop(struct task_struct *p, struct cpu_ctx *cctx, bool runnable)
 {
 	cctx->stopped_ns = p->se.exec_start;
@@ -166,10 +132,7 @@ static __always_inline void note_stop(struct task_struct *p, struct cpu_ctx *cct
 		arm_clock_timer();
 }
 
-/*
- * Note that @cpu, this CPU, is about to idle. Withdraw its request if the timer
- * has fired twice since it began to.
- */
+/* This CPU is about to idle. After two periods it withdraws its request. */
 static __always_inline void begin_pause(s32 cpu, struct cpu_ctx *cctx)
 {
 	u32 count = READ_ONCE(clock_timer_count);
@@ -186,16 +149,12 @@ static __always_inline void begin_pause(s32 cpu, struct cpu_ctx *cctx)
 	request_clock(cpu, 0);
 }
 
-/*
- * The timer fires: kick CPUs that have idled for long with a request. Go on
- * while any CPU idles with one. A CPU that begins to idle meanwhile sees that
- * the timer is not armed, and arms it.
- */
 static int kick_for_clocks(void *map, int *key, struct bpf_timer *timer)
 {
 	u32 count = READ_ONCE(clock_timer_count) + 1, i;
 	bool again = false;
 
+	/* Disarm first: a CPU that begins to idle meanwhile arms it. */
 	__sync_lock_test_and_set(&clock_timer_armed, 0);
 	WRITE_ONCE(clock_timer_count, count);
 	bpf_for(i, 0, nr_cpus) {
@@ -215,7 +174,7 @@ static int kick_for_clocks(void *map, int *key, struct bpf_timer *timer)
 	return 0;
 }
 
-/* Create the timer, and arm it: idle CPUs lower the kernel's first request. */
+/* Arm the timer at once: idle CPUs lower the kernel's first request. */
 static s32 init_clocks(void)
 {
 	struct clock_timer *timer;

@@ -4,49 +4,39 @@
  * Counting: what each task stalls on, from the CPUs' performance counters.
  *
  * Problem
- * Counters belong to CPUs, but bias belongs to tasks. On 6.12 only tracing
- * programs may read counters. Reading four of them costs as much as a tenth of
- * a switch. A task that never sleeps passes no switch at all.
+ * Counters belong to CPUs, bias to tasks. On 6.12 only tracing programs may
+ * read counters, and four of them cost up to a tenth of a switch. A task that
+ * never sleeps passes no switch.
  *
  * Approach
- * An interval begins when a task is switched in and ends when it is switched
- * out. A program on the scheduler's tracepoint sees both. A program on the
- * timer tick closes the interval of a task that runs longer, and begins the
- * next one. The difference of the readings is added to the task's window, and a
- * full window updates its profile (bias/profile.h).
+ * An interval begins when a task is switched in, and ends when it is switched
+ * out or at a tick, which begins the next. It is added to the task's window,
+ * and a full window updates the profile (bias/profile.h). Cycles over time are
+ * also the CPU's clock rate, which the agent follows. The programs act only on
+ * the pid that ops.running noted.
  *
- * ops.running decides whether a run is counted. One run in sample_every is
- * counted if the task's profile is stable or its last run was brief, and one in
- * BRIEF_SAMPLES times as many if both hold. The windows of such a task then
- * take that many times longer, until one differs. A tick also begins or ends
- * an interval: every tick until the profile is stable, then one in
- * TICKS_TOGETHER of a run, but for the first. The tracing programs see every
- * task, also of other classes, and act only on the pid that ops.running noted.
+ * One run in sample_every is counted if the profile is stable or the last run
+ * was brief, one in BRIEF_SAMPLES times as many if both. Windows then take that
+ * many times longer, until one differs. Of a stable profile, ticks count one
+ * interval in TICKS_TOGETHER, but not the first.
  *
- * If events outnumber counters, perf multiplexes: it rotates groups of events
- * every few milliseconds. The part that was counted is scaled to the whole
- * interval. All four events are in one group, and so cover the same part. An
- * interval in which the group ran too briefly stays open at a tick. Perf
- * rotates at ticks as well, so the interval would show mostly the rotation
- * itself.
+ * If events outnumber counters, perf rotates groups at ticks, and counts are
+ * scaled to the interval. All events are in one group, to cover the same part.
+ * If it ran too briefly, the interval stays open at a tick: it would show
+ * mostly the rotation.
  *
- * An interval in which the task only spun shows nothing of its work, so it is
- * not added. The CPU publishes the speedup BIAS_SPEEDUP_SPINS until the next
- * interval, so that a task with work to do takes the fast CPU. Threads of a
- * parallel loop spin until the last one has finished. The next SPUN_INTERVALS
- * ticks of the task are all counted, to see when it spins again.
- *
- * Each CPU also sums up its valid intervals. Cycles over the time in which they
- * were counted are its clock rate, which the agent follows to recalibrate.
+ * An interval in which the task only spun shows nothing of its work, and is
+ * dropped. The CPU publishes BIAS_SPEEDUP_SPINS until the next, so that a task
+ * with work takes the fast CPU. The next SPUN_INTERVALS are all counted,
+ * because threads of a parallel loop spin until the last one ends.
  *
  * Invariants
  * An interval is charged to the task that ran it or to none. A counter that
- * cannot be read, stands still, goes backwards or wraps costs its interval and
- * no more. Bias stays as it is, and the statistics show it (counted,
- * count_invalid, count_failed).
+ * cannot be read, stands still, goes backwards or wraps costs one interval:
+ * bias stays, and statistics show it (counted, count_invalid, count_failed).
  *
  * Limits
- * Counts include interrupts that came meanwhile. Kthreads are not counted.
+ * Counts include interrupts. Kthreads are not counted.
  */
 #ifndef BIAS_COUNT_BPF_H
 #define BIAS_COUNT_BPF_H
@@ -55,16 +45,10 @@
 #include "classify.bpf.h"
 #include "limit.bpf.h"
 
-/* Ticks from one interval to the next while the task's profile is stable. */
-#define TICKS_TOGETHER 4
+#define TICKS_TOGETHER 4  /* between intervals of a stable profile */
+#define BRIEF_SAMPLES  8  /* factor on sample_every for brief runs of one */
+#define SPUN_INTERVALS 64 /* intervals until a task that spun is settled */
 
-/* Factor on sample_every for brief runs of a task with a stable profile. */
-#define BRIEF_SAMPLES 8
-
-/* Intervals after which a task that spun counts as settled again. */
-#define SPUN_INTERVALS 64
-
-/* Read the counters of this CPU, @cpu. Return false if one cannot be read. */
 static __always_inline bool counters_read(s32 cpu, struct readout *now)
 {
 	u64 first = (u32)cpu * BIAS_NR_COUNTERS;
@@ -93,7 +77,6 @@ static __always_inline bool counters_read(s32 cpu, struct readout *now)
 	return true;
 }
 
-/* Begin an interval of task @pid on this CPU, at a tick or at a switch. */
 static __always_inline void interval_begin(struct cpu_ctx *cctx, const struct readout *now, u64 now_ns,
 					   u32 pid, bool at_tick)
 {
@@ -104,21 +87,13 @@ static __always_inline void interval_begin(struct cpu_ctx *cctx, const struct re
 	cctx->uncounted_ticks = 0;
 }
 
-/*
- * Return true if the open interval on the CPU of @cctx has been counted for
- * long enough, as of @now.
- */
 static __always_inline bool interval_counted(const struct cpu_ctx *cctx, const struct readout *now)
 {
 	return bias_mux_counted(now->enabled_ns - cctx->count_start.enabled_ns,
 				now->running_ns - cctx->count_start.running_ns);
 }
 
-/*
- * Note that @p only spun in an interval on @cpu, or if not @spins, that it
- * worked though it spun lately. Publish that if @p still runs there. Return
- * @spins. This function is global so that the verifier checks it once.
- */
+/* Note that @p only spun, or worked though it spun lately. Return @spins. */
 __noinline int note_spinning(struct task_struct *p __arg_trusted, s32 cpu, bool spins)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
@@ -136,7 +111,6 @@ __noinline int note_spinning(struct task_struct *p __arg_trusted, s32 cpu, bool 
 	return spins;
 }
 
-/* End the interval of @p on this CPU, @cpu, and charge it to @p. */
 static __always_inline void interval_end(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					 const struct readout *now, u64 now_ns)
 {
@@ -192,10 +166,7 @@ static __always_inline void interval_end(struct task_struct *p, s32 cpu, struct 
 	}
 }
 
-/*
- * Decide in ops.running whether this run of @p is counted. The switch that
- * follows begins the interval.
- */
+/* In ops.running: the switch that follows begins the interval. */
 static __always_inline void count_decide(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					 struct task_ctx *tctx)
 {
@@ -220,9 +191,8 @@ static __always_inline void count_decide(struct task_struct *p, s32 cpu, struct 
 }
 
 /*
- * Drop in ops.stopping an interval that a tick began if the profile is stable.
- * Ending it costs as much as a whole interval, and the next run that
- * ops.running selects shows the same.
+ * Drop an interval of a stable profile that a tick began: its end costs as much
+ * as an interval, and the next run that is selected shows the same.
  */
 static __always_inline void count_stop(struct cpu_ctx *cctx)
 {
@@ -267,9 +237,7 @@ int BPF_PROG(bias_count_tick)
 	struct readout now;
 	u64 now_ns;
 
-	/*
-	 * ops.running may have skipped this run, which is long enough to count.
-	 */
+	/* ops.running may have skipped this run, but it is long enough. */
 	if (!pid || !cpu_info_of(cpu)->counters || cctx->run_pid != pid || !(cctx->run_flags & RUN_BUSY) ||
 	    (p->flags & PF_KTHREAD))
 		return 0;

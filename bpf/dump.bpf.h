@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
- * Additions to the kernel's dump, which it prints when it ends the scheduler
- * and on SysRq-D. They show for each waiting task which DSQ holds it, which
- * tasks are due before it, and which CPU should have taken it.
+ * Additions to the kernel's dump, at its end and on SysRq-D: which DSQ holds
+ * each task, which tasks go before it, and which CPU should have taken it.
  *
  * Limits
  * Fields that other CPUs write may change while they are printed.

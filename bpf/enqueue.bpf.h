@@ -4,21 +4,20 @@
  * Where ops.enqueue puts a task, apart from the shared DSQs of queue.bpf.h.
  *
  * Problem
- * A task that is enqueued may be the last one of its CPU, pinned to it, or
- * driven off it. A DSQ serves none of them well: its next CPU may be far, slow
- * or taken.
+ * A DSQ serves a task badly that is its CPU's last, pinned to it, or driven off
+ * it. Its next CPU may be far, slow or taken.
  *
  * Approach
- * The last task of a CPU stays there. A task that another scheduling class
- * drives off its CPU goes to an idle one. A pinned kthread that wakes preempts.
+ * The last task of a CPU stays there. One that another scheduling class drives
+ * off its CPU goes to an idle one. A pinned kthread that wakes preempts.
  *
  * Invariants
- * A task that is inserted into a local DSQ has that CPU kicked, unless the CPU
- * schedules anyway. No task lags by more than MAX_LAG_SLICES.
+ * A CPU whose local DSQ gets a task is kicked, unless it schedules anyway. No
+ * task lags by more than MAX_LAG_SLICES.
  *
  * Limits
- * The affinity of a task on its way may change. The CPU that was kicked for it
- * then dispatches for ARRIVAL_NS until it takes another task.
+ * If affinity changes on the way, the CPU that was kicked dispatches for
+ * ARRIVAL_NS until it takes another task.
  */
 #ifndef BIAS_ENQUEUE_BPF_H
 #define BIAS_ENQUEUE_BPF_H
@@ -33,11 +32,8 @@
 
 /*
  * Return how much of @excess_ns, by which @p leads too far after it ran on @cpu
- * to @vtime, it need not wait off.
- *
- * CPUs of its class are in less demand than the others. Once the lead of @p is
- * beyond the cross-class penalty, they serve tasks of the other class, and
- * progress becomes equal. But such tasks gain less from them. So each charge
+ * to @vtime, it need not wait off. Beyond the cross-class penalty, CPUs in less
+ * demand serve tasks of the other class, which gain less there. So each charge
  * earns @p a part that may be forgiven, with which it makes
  * max_unfairness_permille of the progress of the others.
  */
@@ -62,10 +58,8 @@ __noinline u64 forgiven_lead(struct task_struct *p __arg_trusted, s32 cpu, u64 v
 }
 
 /*
- * Limit the lag and the lead of @p, which is enqueued on @cpu. If it wakes
- * while tasks wait, its lag is that behind those tasks. While no task waits,
- * tasks may lead by as much as rotation allows: a task whose lead was cut would
- * gain what others lose.
+ * While no task waits, tasks may lead by as much as rotation allows: a task
+ * whose lead was cut would gain what others lose.
  */
 static __always_inline void clamp_vtime(struct task_struct *p, s32 cpu, bool wakeup)
 {
@@ -114,20 +108,13 @@ static __always_inline bool waits_for_kthread(const struct task_struct *p, s32 c
 	       !task_arrives(cctx);
 }
 
-/*
- * Keep @p, the last task of @cpu, there. The CPU is about to idle and does not
- * check its local DSQ again without a kick.
- */
+/* @cpu is about to idle, and checks its local DSQ again only after a kick. */
 static __always_inline void stay(struct task_struct *p, s32 cpu, u64 enq_flags)
 {
 	enqueue_local(p, enq_flags);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-/*
- * Send @p, which ran or waited on @cpu, to an idle CPU. Return false if none
- * idles.
- */
 static __always_inline bool send_to_idle(struct task_struct *p, s32 cpu, u64 enq_flags)
 {
 	s32 idle = find_idle(p, cpu);
@@ -135,22 +122,17 @@ static __always_inline bool send_to_idle(struct task_struct *p, s32 cpu, u64 enq
 	if (idle < 0)
 		return false;
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice_ns, enq_flags);
-	/*
-	 * A change of affinity may cancel the insertion. The kick makes the CPU
-	 * mark itself idle again in that case.
-	 */
+	/* A new affinity may cancel this: the kick restores the idle mark. */
 	scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 	stat_inc(BIAS_STAT_ENQ_LOCAL);
 	return true;
 }
 
-/* Most CPUs that are kicked for the tasks of one. */
 #define MAX_IDLE_KICKS 16
 
 /*
- * Kick the CPUs of @self's LLC that idle. One of them may have found the DSQ
- * empty just before a task was queued, and had no idle mark yet. Elsewhere a
- * tick wakes it, but @self has none.
+ * A CPU that found the DSQ empty just before may have no idle mark yet.
+ * Elsewhere a tick wakes it, but @self, which is taken, has none.
  */
 static __always_inline void kick_idle_cpus(s32 self)
 {
@@ -170,10 +152,7 @@ static __always_inline void kick_idle_cpus(s32 self)
 	}
 }
 
-/*
- * Enqueue @p again after another scheduling class took @cpu, where @p ran or
- * waited in the local DSQ.
- */
+/* Enqueue @p again: another scheduling class took @cpu, where it was. */
 static __always_inline void enqueue_again(struct task_struct *p, s32 cpu, u64 enq_flags)
 {
 	/* The next search for overdue tasks may be OVERDUE_NS away. */
@@ -193,7 +172,6 @@ static __always_inline void enqueue_again(struct task_struct *p, s32 cpu, u64 en
 	}
 }
 
-/* Enqueue @p, which can run on @cpu only. */
 static __always_inline void enqueue_pinned(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					   u64 enq_flags)
 {
@@ -203,11 +181,9 @@ static __always_inline void enqueue_pinned(struct task_struct *p, s32 cpu, struc
 	if (wakeup)
 		scx_bpf_test_and_clear_cpu_idle(cpu);
 	/*
-	 * Run a kthread that wakes at once: the kernel waits for it, and it is
-	 * short. A kthread that is ahead of the running task, or whose slice is
-	 * used up, is not short and queues like any other task. Otherwise two
-	 * such kthreads would keep the local DSQ filled. The kernel would never
-	 * call ops.dispatch, and tasks in the DSQs would starve.
+	 * The kernel waits for a short kthread. One that is ahead, or has used
+	 * up its slice, queues. Two of these would keep the local DSQ filled,
+	 * and the kernel would never call ops.dispatch.
 	 */
 	if (wakeup && (p->flags & PF_KTHREAD) && is_level(p, cctx)) {
 		WRITE_ONCE(cctx->kthread_waiting, 1);

@@ -4,34 +4,21 @@
  * cpu.weight: a cgroup's share of the machine, however many tasks it has.
  *
  * Problem
- * DSQs hold tasks, but users give weights to cgroups, which are nested. A group
- * of weight 100 with ten busy tasks deserves as much as one busy task outside.
+ * DSQs hold tasks, but users give weights to nested cgroups. A group of weight
+ * 100 with ten busy tasks deserves as much as one busy task outside.
  *
  * Approach
- * The tree is flattened. A task's weight, seen from the top, is its share of
- * its group's active weight times the group's weight, level by level
- * (bias_group_weight()). A group's active weight is the sum over its runnable
- * tasks and active child groups. A child is active from its first runnable task
- * to its last.
+ * The tree is flattened: a task's weight from the top is, level by level, its
+ * share of its group's active weight times the group's weight
+ * (bias_group_weight()). The active weight is that of runnable tasks and active
+ * child groups. What arrives at the top is the weight of all competing tasks:
+ * each CPU counts a part, and only the sum has meaning.
  *
- * The sums change in ops.runnable and ops.quiescent. The kernel also calls
- * these around a move between cgroups and around a change of weight. So a
- * weight is always subtracted from the group to which it was added, and with
- * the same value.
- *
- * The weight that arrives at the top is the weight of all competing tasks. Each
- * CPU counts the changes that it makes, and only the sum over all CPUs is
- * meaningful (account.bpf.h).
- *
- * A task that wakes another one of its group and then sleeps changes nothing.
- * Therefore a busy CPU owes its changes to one group until its task sleeps or
- * ticks, or until it counts for another group. Otherwise every switch on every
- * CPU would write the group's sum twice.
- *
- * The kernel does not report a changed group weight. So a tick compares the
- * weights of its task's groups with those that were noted, and corrects the
- * sums of their parents. Each charge of a task charges the quotas of its groups
- * as well (quota.bpf.h).
+ * ops.runnable and ops.quiescent change the sums. The kernel also calls them
+ * around a move between cgroups and a change of a task's weight, but ticks must
+ * look for a changed group weight. A busy CPU owes its changes to one group
+ * until its task sleeps, ticks or is of another group. Else wakers would write
+ * it at each switch.
  *
  * Invariants
  * Tasks of the root group cost no atomics. A group's active weight returns to
@@ -40,11 +27,9 @@
  *
  * Limits
  * Groups beyond MAX_GROUPS share the weight of one group below the root, and
- * each of them has at most the share of its parent (statistics:
- * groups_ignored). A task more than MAX_LEVELS levels deep has the least
- * possible weight. Sums are read without a lock, so a share is off during a
- * race, but not longer. It is also off by what busy CPUs owe, MOST_OWED each,
- * until they tick.
+ * each has at most its parent's share (statistics: groups_ignored). Below
+ * MAX_LEVELS levels, tasks have the least weight. A share is off during a race,
+ * and by what busy CPUs owe until they tick, MOST_OWED each.
  */
 #ifndef BIAS_GROUP_BPF_H
 #define BIAS_GROUP_BPF_H
@@ -73,10 +58,7 @@ static __always_inline u32 group_id(const struct task_group *tg)
 	return id;
 }
 
-/*
- * Return the weight of @tg, shifted by BIAS_WEIGHT_SHIFT. The kernel keeps 1024
- * shares, scaled up by another 1024, for a weight of 100.
- */
+/* Return @tg's weight, shifted. A weight of 100 has 1024 * 1024 shares. */
 static __always_inline u32 group_weight(const struct task_group *tg)
 {
 	u64 weight = (tg->shares >> 10) * 100;
@@ -91,16 +73,14 @@ static __always_inline struct task_group *group_of(const struct task_struct *p)
 	return p->sched_task_group;
 }
 
-/* Return the weight of @tg, which has index @id, in its parent. */
 static __always_inline u32 weight_above(const struct task_group *tg, u32 id)
 {
 	return id == OTHER_GROUPS ? BIAS_WEIGHT_NICE_0 : group_weight(tg);
 }
 
 /*
- * Note parent and weight of @tg, which has index @id, and of its ancestors, as
- * far as they are new. The kernel gives the id of a removed cgroup to a new
- * one, which does not inherit what that one has used of its quota.
+ * Note parent and weight of new groups from @tg, of index @id, upwards. The
+ * kernel reuses ids: forget the quota that a removed group has used.
  */
 static __always_inline void note_group(struct task_group *tg, u32 id)
 {
@@ -126,11 +106,8 @@ static __always_inline void note_group(struct task_group *tg, u32 id)
 }
 
 /*
- * Add @weight to the active weight of the group with index @id. Bring up to
- * date what the group counts in its parent: its weight while it is active, else
- * nothing. If that changes, change the parent's, and so on. Of CPUs that race,
- * the last one that exchanges a count sees what the others have changed. Return
- * 0. This function is global so that the verifier checks it once.
+ * Add @weight to the active weight of group @id, and update what it counts in
+ * its parent, and so on. Of CPUs that race, the last exchange sees all changes.
  */
 __noinline int add_to_group(u32 id, s64 weight)
 {
@@ -165,7 +142,6 @@ __noinline int add_to_group(u32 id, s64 weight)
 /* Weight that a CPU owes to a group at most. */
 #define MOST_OWED (2ll * BIAS_WEIGHT_NICE_0)
 
-/* Add to its group what @cpu owes. Return 0. A global function, as above. */
 __noinline int settle_weight(s32 cpu)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
@@ -177,10 +153,6 @@ __noinline int settle_weight(s32 cpu)
 	return add_to_group(cctx->owed_group, owed);
 }
 
-/*
- * Add @p's weight to its group if it @joins, else subtract it. This CPU may owe
- * it to the group for a while.
- */
 static __always_inline void group_count(const struct task_struct *p, const bool joins)
 {
 	s32 cpu = bpf_get_smp_processor_id();
@@ -206,10 +178,7 @@ static __always_inline void group_count(const struct task_struct *p, const bool 
 		settle_weight(cpu);
 }
 
-/*
- * Note changed weights of the groups of @p, which ticks, and count them in
- * their parents. Return 0. This function is global for the verifier.
- */
+/* Count the changed weights of @p's groups in their parents. */
 __noinline int follow_weights(struct task_struct *p __arg_trusted)
 {
 	struct task_group *tg = group_of(p);
@@ -231,16 +200,12 @@ __noinline int follow_weights(struct task_struct *p __arg_trusted)
 	return 0;
 }
 
-/* A walk from a task's group up to the root. */
 struct group_walk {
 	struct task_group *tg; /* next level; NULL above the root's children */
 	u64 weight;	       /* weight from below, in @tg */
 };
 
-/*
- * Scale the walk's weight by its level and go up. Return false at the top. If
- * the task runs, @ran_ns is what it is charged, else 0.
- */
+/* Go up a level, and charge @ran_ns there. Return false at the top. */
 static __always_inline bool scale_level(struct group_walk *walk, u64 ran_ns)
 {
 	struct group_ctx *group;
@@ -269,10 +234,7 @@ static __noinline u32 scale_far_levels(struct task_group *tg, u64 weight, u64 ra
 	return 1;
 }
 
-/*
- * Return the weight of @p seen from the top of the tree, in units of 1 /
- * 2^BIAS_WEIGHT_SHIFT. If @p ran for @ran_ns, charge the quotas of its groups.
- */
+/* Return @p's weight from the top, shifted. Charge its quotas with @ran_ns. */
 static __always_inline u32 effective_weight(const struct task_struct *p, u64 ran_ns)
 {
 	struct group_walk walk = {.tg = group_of(p), .weight = p->scx.weight << BIAS_WEIGHT_SHIFT};

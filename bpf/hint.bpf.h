@@ -8,19 +8,14 @@
  * CPUs at once, tens of milliseconds before counters show it.
  *
  * Approach
- * The thread stores its hint in memory of its own process, whose address the
- * agent has put into a map. If the thread is on the wrong class, it then calls
- * sched_yield(). Yields, ticks and stops read the hint: at that time the thread
- * is current, so its memory is mapped. A yield also migrates the thread:
+ * The thread stores its hint in its process's memory, whose address the agent
+ * puts into a map. On the wrong class of CPUs it then calls sched_yield().
+ * Yields, ticks and stops read it: the memory of the current task is mapped.
  *
- *	to a fast CPU	An idle one pulls it. Else it swaps with a task that
- *			gains clearly less.
- *	to a slow CPU	It swaps with a task there that gains clearly more. A
- *			fast CPU that no such task wants is never worse.
- *
- * A hint replaces the predicted speedup, so wakeups, DSQs and swaps follow it.
- * The charge rate stays that of the counters. A thread that gives wrong hints
- * gets CPUs that do not suit it, and no more work than its share.
+ * At a yield to a fast CPU, an idle one pulls the thread, or it swaps with a
+ * task that gains clearly less. At one to a slow CPU it swaps with a task that
+ * gains clearly more: a fast CPU that no such task wants is never worse. A hint
+ * replaces the speedup, but not the charge rate: a wrong one gains no work.
  *
  * Invariants
  * A read of user memory never faults in a page and never waits. Whatever it
@@ -28,10 +23,9 @@
  * fairness keeps: a swap needs what a gain swap needs (move.bpf.h).
  *
  * Limits
- * A yield lets a waiting task go first, once. Between a mark without a yield
- * and the next tick, the last hint counts. A new table of costs takes effect
- * with the next change of a hint. Threads in another pid namespace store other
- * pids, so their hints do not count.
+ * Without a yield, a hint counts from the next tick on. A new table of costs
+ * takes effect with the next change of a hint. Hints of threads in another pid
+ * namespace do not count, because the pids differ.
  */
 #ifndef BIAS_HINT_BPF_H
 #define BIAS_HINT_BPF_H
@@ -40,10 +34,7 @@
 #include "classify.bpf.h"
 #include "move.bpf.h"
 
-/*
- * Return the address of the table of @p's process, or 0. The map is only read
- * after the agent has changed it.
- */
+/* Return the table's address, or 0. Read the map only after a change. */
 static __always_inline u64 hint_table_of(const struct task_struct *p, struct task_ctx *tctx, u32 epoch)
 {
 	u32 tgid = p->tgid;
@@ -57,11 +48,7 @@ static __always_inline u64 hint_table_of(const struct task_struct *p, struct tas
 	return tctx->hint_table;
 }
 
-/*
- * Read the hint of @p, which runs on @cpu. Do nothing if another task is
- * current. Return 0. This function is global so that the verifier checks it
- * once, as are those below.
- */
+/* Read the hint of @p if @p is current. */
 __noinline int read_hint(struct task_struct *p __arg_trusted, s32 cpu)
 {
 	u32 epoch = READ_ONCE(hints_epoch), pid = p->pid, word = 0, hint = BIAS_HINT_NONE;
@@ -92,10 +79,7 @@ __noinline int read_hint(struct task_struct *p __arg_trusted, s32 cpu)
 	return 0;
 }
 
-/*
- * Return a fast CPU whose task gains clearly less than that of the slow @cpu,
- * and least of all, or -1.
- */
+/* Return the fast CPU whose task gains least, and clearly less, or -1. */
 __noinline int search_to_hint(s32 cpu)
 {
 	const struct cpu_ctx *mine = cpu_ctx_of(cpu);
@@ -118,10 +102,6 @@ __noinline int search_to_hint(s32 cpu)
 	return found;
 }
 
-/*
- * Migrate @p, which yields on @cpu, to the class of CPUs that it announced.
- * Return 0.
- */
 __noinline int follow_hint(struct task_struct *p __arg_trusted, s32 cpu)
 {
 	const struct task_ctx *tctx = task_ctx_of(p);

@@ -4,41 +4,30 @@
  * Search for an idle CPU.
  *
  * Problem
- * A waking task should find a CPU that is idle, fast and near, in a few hundred
- * instructions. Two threads of a core share its speed, so an idle thread whose
- * sibling is busy is worth less than an idle core.
+ * A wakee should find a CPU that is idle, fast and near, in a few hundred
+ * instructions. A thread whose sibling is busy is worth less than an idle core.
  *
  * Approach
- * The kernel keeps masks of idle CPUs and of wholly idle cores. Each step picks
- * from one of them, for one class, in the LLC first and then in the NUMA node.
- * If the cores of a class are of two types, the better tier goes first. The
- * previous CPU goes before others that are equally good. The order is
+ * The kernel keeps masks of idle CPUs and of wholly idle cores. The order is
  *
  *	whole fast core, whole slow core, fast thread, slow thread
  *
- * or, if a second thread adds more throughput than a slow core
- * (fast_sibling_first),
- *
- *	whole fast core, fast thread, whole slow core, slow thread
- *
- * Without SMT each CPU is a whole core. Whole cores of other nodes go before
- * threads of busy cores of the node, and after everything else. For a task
- * whose memory is on all nodes, a better core of another node goes first. A
- * slow-biased task takes its previous CPU if that is a whole idle core, and
- * else searches slow CPUs before fast ones. A per-CPU scratch mask intersects
- * the CPUs of a class with the affinity of a restricted task.
+ * or fast threads second, if they add more throughput than slow cores. Each
+ * step tries the better tier first, and in it the previous CPU, its LLC and its
+ * node. Whole cores of other nodes go before threads of busy cores, and right
+ * after those of this node for a task whose memory is on all nodes. A
+ * slow-biased task takes its previous CPU if that is a whole idle core, else it
+ * tries slow CPUs first.
  *
  * Invariants
- * A CPU that is returned was idle and is allowed for the task. It is no longer
- * marked idle, so the caller must give it work or wake it. No thread of a busy
- * core is returned while a whole core of the same class idles in the same
- * domain. While a task is on its way to an idle CPU, no second one is sent.
+ * A returned CPU was idle and is allowed. It has lost its idle mark, so the
+ * caller gives it work or wakes it. No thread of a busy core is returned while
+ * a whole core of its class idles in the same domain.
  *
  * Limits
- * The kernel chooses among equally good CPUs. A wakee keeps its idle CPU if
- * that is only a few percent slower than the best. A tick moves it up. A task
- * wakes on a slow CPU of its node though fast ones of another node idle: its
- * memory stays behind.
+ * The kernel chooses among equally good CPUs. A wakee keeps an idle CPU that is
+ * a few percent slower than the best, until a tick moves it up. It wakes on a
+ * slow CPU though fast ones of other nodes idle: its memory stays behind.
  */
 #ifndef BIAS_IDLE_BPF_H
 #define BIAS_IDLE_BPF_H
@@ -47,7 +36,6 @@
 #include "arrival.bpf.h"
 #include "classify.bpf.h"
 
-/* State that the core of an idle CPU must have. */
 enum idle_need {
 	NEED_CORE,   /* all threads idle */
 	NEED_THREAD, /* any */
@@ -58,10 +46,7 @@ static __always_inline s32 pick_from(const struct cpumask *mask, enum idle_need 
 	return scx_bpf_pick_idle_cpu(mask, smt_active && need == NEED_CORE ? SCX_PICK_IDLE_CORE : 0);
 }
 
-/*
- * Pick an idle CPU of @tier for @p in @domain: an LLC, a node or the machine.
- * Return a negative error if there is none.
- */
+/* Pick in an LLC, a node or the machine. A search returns < 0 if none idles. */
 static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain, u32 tier,
 					enum idle_need need)
 {
@@ -85,10 +70,6 @@ static __always_inline s32 pick_idle_in(const struct task_struct *p, u32 domain,
 	return pick_from(cast_mask(both), need);
 }
 
-/*
- * Pick an idle CPU of @tier for @p near @cpu: in its LLC, else in its node. A
- * global function: the verifier checks it once.
- */
 __noinline int pick_near(struct task_struct *p __arg_trusted, s32 cpu, u32 tier, enum idle_need need)
 {
 	s32 near = pick_idle_in(p, llc_of(cpu), tier, need);
@@ -105,7 +86,6 @@ static __always_inline bool may_run_on_tier(const struct task_struct *p, struct 
 	return mask && bpf_cpumask_intersects(cast_mask(mask), p->cpus_ptr);
 }
 
-/* Return true if @p may run on any CPU of @cpu_class. */
 static __always_inline bool may_run_on_class(const struct task_struct *p, u32 cpu_class)
 {
 	u32 machine = nr_llcs, tier = cpu_class * BIAS_CLASS_TIERS;
@@ -123,7 +103,6 @@ static __always_inline bool claim_if_idle(const struct task_struct *p, s32 cpu)
 	       scx_bpf_test_and_clear_cpu_idle(cpu);
 }
 
-/* Return true if every thread of @cpu's core idles. */
 static __always_inline bool core_is_idle(s32 cpu)
 {
 	const struct cpumask *cores;
@@ -137,7 +116,6 @@ static __always_inline bool core_is_idle(s32 cpu)
 	return idle;
 }
 
-/* Return true if no CPU idles, so that every search would fail. */
 static __always_inline bool nothing_idles(void)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
@@ -147,22 +125,16 @@ static __always_inline bool nothing_idles(void)
 	return empty;
 }
 
-/* Idle marks of CPUs that are not idle which a search passes over. */
+/* Idle marks of busy or offline CPUs that a search passes over. */
 #define MAX_STALE_MARKS 4
 
-/*
- * Return true if @cpu is offline. The kernel leaves the idle mark of a CPU that
- * goes offline, but such a CPU does not wake.
- */
+/* The kernel leaves the idle mark of an offline CPU, which does not wake. */
 static __always_inline bool is_offline(s32 cpu)
 {
 	return READ_ONCE(cpu_ctx_of(cpu)->is_offline);
 }
 
-/*
- * Pick any idle CPU for @p. Return a negative error if there is none. A pinned
- * wakee leaves the mark of its CPU, which is about to be busy.
- */
+/* A pinned wakee leaves the idle mark of its CPU, which is about to be busy. */
 static __always_inline s32 pick_any_idle(const struct task_struct *p)
 {
 	s32 cpu = -1, i;
@@ -176,7 +148,6 @@ static __always_inline s32 pick_any_idle(const struct task_struct *p)
 	return cpu;
 }
 
-/* Claim @prev for @p if it idles, and if its core meets @need. */
 static __always_inline s32 claim_prev(const struct task_struct *p, s32 prev, enum idle_need need)
 {
 	if ((need == NEED_CORE && !core_is_idle(prev)) || !claim_if_idle(p, prev))
@@ -185,13 +156,11 @@ static __always_inline s32 claim_prev(const struct task_struct *p, s32 prev, enu
 	return prev;
 }
 
-/* Where a step searches for an idle CPU. */
 enum idle_where {
 	WHERE_NEAR, /* the previous CPU, its LLC, its node */
 	WHERE_FAR,  /* the machine */
 };
 
-/* Pick an idle CPU of @tier for @p. A global function as pick_near() is. */
 __noinline int find_in_tier(struct task_struct *p __arg_trusted, s32 prev, u32 tier, enum idle_where where,
 			    enum idle_need need)
 {
@@ -203,7 +172,6 @@ __noinline int find_in_tier(struct task_struct *p __arg_trusted, s32 prev, u32 t
 	return cpu < 0 ? pick_near(p, prev, tier, need) : cpu;
 }
 
-/* Pick an idle CPU of @cpu_class for @p, of the better tier if possible. */
 static __always_inline s32 find_in_class(struct task_struct *p, s32 prev, u32 cpu_class,
 					 enum idle_where where, enum idle_need need)
 {
@@ -217,7 +185,7 @@ static __always_inline s32 find_in_class(struct task_struct *p, s32 prev, u32 cp
 	return cpu;
 }
 
-/* Pick a whole idle core, or a thread that is worth more, of class @first. */
+/* Pick a whole core, of class @first if possible, or a thread worth more. */
 static __always_inline s32 find_core(struct task_struct *p, s32 prev, u32 first, enum idle_where where)
 {
 	s32 cpu = find_in_class(p, prev, first, where, NEED_CORE);
@@ -229,7 +197,6 @@ static __always_inline s32 find_core(struct task_struct *p, s32 prev, u32 first,
 	return cpu;
 }
 
-/* Pick any idle CPU, of class @first if possible. */
 static __always_inline s32 find_thread(struct task_struct *p, s32 prev, u32 first, enum idle_where where)
 {
 	s32 cpu = find_in_class(p, prev, first, where, NEED_THREAD);
@@ -239,10 +206,6 @@ static __always_inline s32 find_thread(struct task_struct *p, s32 prev, u32 firs
 	return cpu;
 }
 
-/*
- * Pick an idle CPU for @p, which last ran on @prev. Try class @first, then the
- * other one. Return a negative error if there is none.
- */
 static __always_inline s32 find_from_class(struct task_struct *p, s32 prev, u32 first)
 {
 	s32 cpu = -1;
@@ -264,10 +227,8 @@ static __always_inline s32 find_from_class(struct task_struct *p, s32 prev, u32 
 }
 
 /*
- * Announce task @pid to the claimed @cpu. Return @cpu, or a negative error if
- * another task is on its way: the second one to arrive would wait for a slice.
- * So too if @cpu is offline: the kernel would send the task to a busy one. A
- * global function, as take_from_llc() is.
+ * Announce task @pid to the claimed @cpu. Fail if another task is on its way,
+ * or if @cpu is offline: the kernel would send the task to a busy CPU.
  */
 __noinline int announce_to(s32 cpu, s32 pid)
 {
@@ -280,10 +241,6 @@ __noinline int announce_to(s32 cpu, s32 pid)
 	return -1;
 }
 
-/*
- * Pick an idle CPU for @p, which last ran on @prev, and announce @p there.
- * Return a negative error if there is none.
- */
 static __always_inline s32 find_idle(struct task_struct *p, s32 prev)
 {
 	u32 first = BIAS_FAST;

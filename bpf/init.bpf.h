@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
- * Set-up before the first task: the DSQs of every CPU, and the masks of CPUs by
- * tier from which idle.bpf.h picks.
+ * Set-up before the first task: DSQs, and the masks that idle.bpf.h picks from.
  *
  * Invariants
  * Everything is created once. After a failed init a second one finds nothing
@@ -14,7 +13,6 @@
 #include "access.bpf.h"
 #include "table.bpf.h"
 
-/* Create a mask of a domain at @at. */
 static __always_inline s32 init_mask(struct bpf_cpumask __kptr **at)
 {
 	struct bpf_cpumask *mask = bpf_cpumask_create();
@@ -27,7 +25,6 @@ static __always_inline s32 init_mask(struct bpf_cpumask __kptr **at)
 	return 0;
 }
 
-/* Create the masks of domain @domain. */
 static s32 init_domain(u32 domain)
 {
 	struct domain *d = bpf_map_lookup_elem(&domains, &domain);
@@ -41,11 +38,7 @@ static s32 init_domain(u32 domain)
 	return err ?: init_mask(&d->mask[3]);
 }
 
-/*
- * Create DSQ @dsq in the memory of @node, beside the CPUs that use it. A node
- * beyond those that the agent counted may not exist. This function is global so
- * that the verifier checks it once.
- */
+/* A node beyond those that the agent counted may not exist. */
 __noinline int create_dsq_on(u64 dsq, u32 node)
 {
 	return scx_bpf_create_dsq(dsq, node < nr_nodes ? (s32)node : -1);

@@ -4,20 +4,17 @@
  * Scheduling of the whole system, with bias for some cgroups only.
  *
  * Problem
- * If opted-in tasks would starve behind those of the default scheduler
- * (optin.bpf.h), this scheduler has to run every task. Yet only some cgroups
- * should be counted and placed by what they stall on.
+ * If opted-in tasks would starve behind fair ones (optin.bpf.h), this scheduler
+ * has to run every task, but count and place only theirs by what they stall on.
  *
  * Approach
- * A task's context caches the id of its cgroup and whether bias applies there.
- * The cache is refreshed when the task runs in another cgroup, or when the
- * agent changes optin_cgroups (cgroups_epoch). A task outside is never counted
- * and so stays unknown. It is queued by vtime, charged by its CPU's speed, and
- * takes part in rotation. It neither gets nor loses a CPU because of speedup.
+ * A task's context caches whether bias applies, until the task runs in another
+ * cgroup or the agent changes optin_cgroups. A task outside is never counted
+ * and so stays unknown: it competes and rotates, but speedup does not place it.
  *
  * Invariants
- * A task that leaves is unknown again from its next run or tick on. With
- * `limited` off, the default, nothing here is loaded.
+ * A task that leaves is unknown from its next run or tick on. With `limited`
+ * off, the default, nothing here is loaded.
  *
  * Limits
  * Those of optin_follows(). If a task that never stops is moved, only a tick on
@@ -29,7 +26,7 @@
 #include "access.bpf.h"
 #include "optin.bpf.h"
 
-/* Return true if @p, whose context is @tctx, is in a cgroup with bias. */
+/* Return true if @p is in a cgroup with bias, else forget its profile. */
 static __always_inline bool has_bias(struct task_struct *p, struct task_ctx *tctx)
 {
 	struct cgroup *cgrp;
@@ -53,10 +50,7 @@ static __always_inline bool has_bias(struct task_struct *p, struct task_ctx *tct
 	return tctx->inside;
 }
 
-/*
- * Return true if @p, which ticks on the CPU of @cctx, still has a bias. If it
- * has none, the CPU publishes it as unknown.
- */
+/* At a tick: publish @p as unknown if it has lost its bias. */
 static __always_inline bool still_has_bias(struct task_struct *p, struct cpu_ctx *cctx)
 {
 	struct task_ctx *tctx;

@@ -1,40 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
- * scx_bias, the kernel side: a fair scheduler for machines whose CPUs are not
- * equally fast.
- *
- * A task passes through these steps:
+ * scx_bias, the kernel side: a fair scheduler for CPUs of unequal speed. A task
+ * passes through these steps:
  *
  *	wakeup		ops.select_cpu picks an idle CPU, fast before slow and
- *			near before far (idle.bpf.h). A waker that is about to
- *			sleep may keep its wakee on its CPU.
- *	enqueue		The task waits by vtime in a DSQ of its LLC, or in the
- *			DSQ of its CPU if it is pinned (queue.bpf.h).
+ *			near before far (idle.bpf.h), or a CPU whose task the
+ *			wakee preempts (preempt.bpf.h).
+ *	enqueue		The task waits by vtime in a DSQ of its LLC, or of its
+ *			CPU if it is pinned (queue.bpf.h).
  *	dispatch	The CPU takes the task with the lowest vtime. A fast
  *			CPU without work pulls a running task from a slow one.
  *			Tasks of about equal speedup rotate (move.bpf.h).
- *	counting	The CPU's counters measure what the task stalls on
- *			(count.bpf.h). That predicts its speedup, and the
- *			speedup decides its DSQ (classify.bpf.h) and its swaps.
- *	charging	vtime counts work, not time: 10 ms on a CPU of 0.4
- *			speed cost 4 ms (account.bpf.h). nice and cpu.weight
- *			scale it (group.bpf.h). cpu.max stops tasks of a
- *			cgroup that has run enough (throttle.bpf.h).
- *	clock		The CPU requests a clock for its load
- *			(clock_request.bpf.h).
+ *	counting	Counters measure what the task stalls on (count.bpf.h).
+ *			That predicts its speedup, which decides its DSQ
+ *			(classify.bpf.h) and its swaps.
+ *	charging	vtime counts work: 10 ms at 0.4 speed cost 4 ms
+ *			(account.bpf.h). nice and cpu.weight scale it
+ *			(group.bpf.h), cpu.max bounds it (throttle.bpf.h).
+ *	clock		The CPU requests its clock (clock_request.bpf.h).
  *
- * If only some cgroups are opted in, there are two modes. Either this scheduler
- * runs only their threads, and the agent gets an event when a thread enters or
- * leaves (optin.bpf.h). Or it runs every task, but counts only theirs
- * (limit.bpf.h).
- *
- * The callbacks below only read state, call the policy and act on its answer.
- * Policy that needs no kernel state is in lib/include/bias, which is compiled
- * here and tested on the host. The agent supplies the cost of each CPU before
- * it attaches the scheduler, and again whenever a cost changes (table.bpf.h).
- * If the agent dies, the kernel unloads the scheduler and returns every task to
- * the default one.
+ * If cgroups are opted in, only their threads run here (optin.bpf.h), or only
+ * these are counted (limit.bpf.h). Policy that needs no kernel state is in
+ * lib/include/bias, and tested on the host. The agent supplies the costs of
+ * CPUs (table.bpf.h). If it dies, the kernel unloads the scheduler.
  */
 #include "access.bpf.h"
 #include "account.bpf.h"
@@ -113,13 +102,10 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	/*
-	 * Keep the last task of a CPU there. Also keep a task that only a short
-	 * kthread preempts, unless other tasks wait. Otherwise kthreads that
-	 * wake again and again would return the CPU to it each time.
-	 *
-	 * From a shared DSQ the next CPU that ticks would take the task. A
-	 * millisecond of a kernel worker on a fast CPU would then send the task
-	 * that gains most to a slow CPU.
+	 * The next CPU that ticks, fast or slow, takes a task from a shared
+	 * DSQ. So the last task of a CPU stays, and one that a short kthread
+	 * preempts. If others wait, it goes: kthreads that keep waking would
+	 * return the CPU to it each time.
 	 */
 	if (enq_flags & SCX_ENQ_LAST) {
 		if (!task_arrives(cctx)) {
@@ -163,15 +149,11 @@ static __always_inline void keep_running(struct task_struct *p, s32 cpu, struct 
 	stat_inc(BIAS_STAT_KEEP);
 }
 
-/*
- * Return the vtime of the running @p for a comparison with the tasks that wait
- * for @cpu. The cross-class penalty is included.
- */
+/* Return @p's vtime as waiting tasks see it, with the cross-class penalty. */
 static __always_inline u64 vtime_here(struct task_struct *p, s32 cpu)
 {
 	u64 vtime = p->scx.dsq_vtime;
 
-	/* Skip the lookup where no penalty applies or nothing is compared. */
 	if (!two_classes || !shared_waiting(llc_of(cpu)) || is_pinned(p))
 		return vtime;
 	return vtime + cross_class_penalty_ns(cpu, queue_class(queue_from(p, cpu)));
@@ -213,9 +195,8 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 	if (two_classes && !cpu_is_slow(cpu) && !moves)
 		slow = find_rotation(cpu, cctx);
 	/*
-	 * Let the task with the lowest vtime run on. Otherwise two tasks on a
-	 * CPU would alternate, regardless of weight. A task that lags on a slow
-	 * CPU competes, too: no waiting task passes it.
+	 * Let the task with the lowest vtime run on: two tasks that alternate
+	 * ignore weight. A task that lags on a slow CPU competes, too.
 	 */
 	vtime = slow < 0 ? vtime_here(prev, cpu) : READ_ONCE(cpu_ctx_of(slow)->run_vtime);
 	first = lowest_here(cpu, cctx, vtime);
@@ -234,10 +215,7 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 		rotate(slow, cpu);
 }
 
-/*
- * Let a waiting task run first after sched_yield(), once and at any lag. A
- * marked thread yields where it begins a section that suits another CPU.
- */
+/* After sched_yield(), a waiting task runs first, once and at any lag. */
 bool BPF_STRUCT_OPS(bias_yield, struct task_struct *from, struct task_struct *to)
 {
 	s32 cpu = scx_bpf_task_cpu(from);
@@ -251,11 +229,7 @@ bool BPF_STRUCT_OPS(bias_yield, struct task_struct *from, struct task_struct *to
 	return false;
 }
 
-/*
- * Find CPUs for tasks that wait, now that @p starts on @cpu. @cpu took none of
- * them while @p was on its way. Or @cpu has put one back, and a CPU that idled
- * meanwhile did not see it.
- */
+/* Wake CPUs for tasks that @cpu left waiting for @p, or that it put back. */
 static __always_inline void follow_start(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
 	if (!ends_arrival(p, cpu, cctx) && !cctx->put_back)
@@ -304,24 +278,17 @@ void BPF_STRUCT_OPS(bias_stopping, struct task_struct *p, bool runnable)
 	/* If @p sleeps, ops.quiescent follows. */
 	if (runnable)
 		settle_weight(cpu);
-	/*
-	 * On a CPU that goes offline the kernel puts @p into the local DSQ, and
-	 * then idles if no other task is there.
-	 */
+	/* The kernel puts @p into an offline CPU's local DSQ and then idles. */
 	if (runnable && is_offline(cpu))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-/*
- * Return true if @p, which ticks on @cpu, must stop before its slice ends.
- * Either a task waits in the local DSQ: a kthread, or a wakee whose waker did
- * not sleep. Or a task in another DSQ is more than half a slice behind @p, or a
- * rotation is overdue. In all cases @p has had slice_min_ns.
- */
+/* Return true if @p, which ticks, must stop before its slice ends. */
 static __always_inline bool makes_way(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
 	if (p->se.sum_exec_runtime - cctx->began_exec_ns < slice_min_ns)
 		return false;
+	/* A local task is a kthread, or a wakee whose waker did not sleep. */
 	return scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0 ||
 	       due_before(cpu, cctx, vtime_here(p, cpu) - slice_ns / 2) ||
 	       (two_classes && !cpu_is_slow(cpu) && rotation_overdue(cctx));
@@ -336,7 +303,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	if (two_classes && READ_ONCE(hints_epoch))
 		read_hint(p, cpu);
 	account(p, cpu, cctx);
-	/* Another CPU ticks for one without a tick, which may be adding to it. */
+	/* In a remote tick (nohz_full), @cpu itself may be adding to it. */
 	if (cpu == bpf_get_smp_processor_id())
 		settle_weight(cpu);
 	follow_weights(p);
@@ -375,11 +342,7 @@ void BPF_STRUCT_OPS(bias_quiescent, struct task_struct *p, u64 deq_flags)
 		WRITE_ONCE(cpu_ctx_of(scx_bpf_task_cpu(p))->kthread_waiting, 0);
 }
 
-/*
- * Create the context of @p before @p runs. A child inherits its parent's
- * profile until its own first window. Without memory the task stays unknown: a
- * fork does not fail because of that.
- */
+/* A child inherits a profile. No fork fails for want of memory. */
 s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_ctx *tctx, *parent;
@@ -399,23 +362,16 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init_task, struct task_struct *p, struct scx_i
 }
 
 /*
- * Start a new SCHED_EXT task level with the tasks that compete, less the charge
- * for half a slice. Otherwise a chain of short processes would run at no
- * charge: the next one does not inherit what the last one owes. The charge is
- * by the weight seen from the top, or a hundred new tasks of a group would have
- * a turn each before it counts that they share one weight.
+ * Charge a new SCHED_EXT task for half a slice: chains of short processes
+ * inherit no debt. The weight is that from the top, or each of a group's new
+ * tasks would have a turn before it counts that they share one weight.
  */
 void BPF_STRUCT_OPS(bias_enable, struct task_struct *p)
 {
 	scx_bpf_task_set_dsq_vtime(p, vtime_now + bias_charge(slice_ns / 2, effective_weight(p, 0)));
 }
 
-/*
- * CPUs come and go while the scheduler runs. The kernel maintains the masks of
- * idle CPUs. If all CPUs of a DSQ's class are gone, the other class still
- * serves it. Without these two callbacks the kernel would unload the scheduler
- * at each change.
- */
+/* Without this callback or the next, a hotplug unloads the scheduler. */
 void BPF_STRUCT_OPS(bias_cpu_online, s32 cpu)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
@@ -427,9 +383,8 @@ void BPF_STRUCT_OPS(bias_cpu_online, s32 cpu)
 }
 
 /*
- * @cpu does not dispatch any more. The kernel waits until it has no task, and
- * not every kernel removes those that wait in its own DSQ. The CPU still serves
- * the global DSQ, and the kernel then pushes each task away.
+ * The kernel waits until @cpu has no task, but may leave those in its own DSQ.
+ * From the global DSQ, which @cpu still serves, it pushes each task away.
  */
 void BPF_STRUCT_OPS(bias_cpu_offline, s32 cpu)
 {

@@ -4,54 +4,39 @@
  * Migration of running tasks: pull, gain swap and rotation.
  *
  * Problem
- * While every task has a CPU, no DSQ fills, and dispatch alone never corrects a
- * placement. Work stays on slow CPUs while fast ones idle [Balakrishnan05], and
- * some of several equal tasks always run on the fast CPUs.
+ * While every task has a CPU, no DSQ fills, and dispatch corrects no placement.
+ * Work stays on slow CPUs while fast ones idle [Balakrishnan05], and of several
+ * equal tasks always the same run on the fast CPUs.
  *
  * Approach
- * A CPU cannot take a task that runs on another one. It writes a move request
- * into the cpu_ctx of that CPU and preempts it. That CPU finds nothing to
- * dispatch, and the kernel passes its task to ops.enqueue (SCX_OPS_ENQ_LAST).
- * ops.enqueue sees the request and inserts the task into the local DSQ of the
- * target.
+ * A CPU writes a move request into the cpu_ctx of a task's CPU and preempts it.
+ * The kernel passes that CPU's last task to ops.enqueue (SCX_OPS_ENQ_LAST),
+ * which inserts it into the target's local DSQ.
  *
  *	pull		A fast CPU about to idle requests the task of a slow
- *			CPU that gains most, among about equal ones the task
- *			with the largest lag. A slow CPU that ticks while a
- *			fast one idles wakes that CPU, which then pulls. An
- *			idle core also pulls from a core that two tasks share.
- *	gain swap	A fast CPU that ticks requests the task of a slow CPU
- *			that gains clearly more (gain_permille) than its own.
- *			A task that spins gains nothing (count.bpf.h).
- *			So do CPUs of a better tier within a class, and they
- *			pull, too. A marked thread does so when it yields
- *			(hint.bpf.h).
- *	rotation	A fast CPU whose slice ends requests the task of a
- *			slow CPU that lags more than rotate_gap_ns behind its
- *			own, so that all progress alike [VanCraeynest13]. A
- *			waiting task goes first only if its lag is larger.
+ *			CPU that gains most, or of about equal ones lags most.
+ *			A slow CPU that ticks wakes an idle fast one for that.
+ *			An idle core also pulls from a shared core.
+ *	gain swap	A fast CPU that ticks requests a task that gains
+ *			clearly more (gain_permille) than its own. So does a
+ *			marked thread that yields (hint.bpf.h).
+ *	rotation	A fast CPU whose slice ends requests a task that lags
+ *			more than rotate_gap_ns behind its own, and more than
+ *			any waiting task [VanCraeynest13].
  *
- * In a swap or rotation, the task that comes up has the fast CPU kicked. That
- * CPU then sends its own task to the CPU that the first one left.
- *
- * Tasks of about equal speedup rotate. A task that gains clearly more makes
- * room only for one that lags by unfair_gap_ns. It does not for one that loses
- * little on its slow CPU. The task that gains more comes back when half of that
- * lag is made up.
- *
- * The agent may also request a swap that it planned, see swap.bpf.h. With
- * `moving` off only the agent does: an ablation that shows what planned swaps
- * achieve alone. Only a task that a tick has seen is worth a migration: a
- * shorter one ends before it arrives.
+ * CPUs of a better tier in a class pull and swap, too. In a swap or rotation
+ * the task that comes up has the fast CPU kicked, which sends its own task
+ * back. A task that gains clearly more makes room only for one that loses much
+ * and lags by unfair_gap_ns, until half of that is made up. Only a task that a
+ * tick has seen migrates: a shorter one ends before it arrives. The agent plans
+ * swaps (swap.bpf.h); with `moving` off, an ablation, only the agent does.
  *
  * Invariants
  * A request applies to the task that ran when it was made, or to none.
- * account_start() clears it, unless the agent made it for the very task that
- * starts. The CPU that carries out a request first checks the target against
- * the task's affinity. Of several tasks for one idle CPU, pulled or waking,
- * one goes there: the first to be announced (arrival.bpf.h). No task leaves
- * its NUMA node here, unless leaves_node() allows it. Code that takes a CPU's
- * idle mark wakes that CPU.
+ * settle_start() clears it, unless the agent made it for the task that starts.
+ * The CPU that carries it out checks the affinity. An idle CPU gets one task:
+ * the first to be announced (arrival.bpf.h). Only leaves_node() lets a task
+ * leave its NUMA node. Code that takes a CPU's idle mark wakes that CPU.
  *
  * Limits
  * Requests race, and the last store wins.
@@ -66,9 +51,9 @@
 #include "search.bpf.h"
 
 /*
- * A move request is 1 + the target CPU, with flags for the case that the target
- * is busy. A pull is then dropped. A swap requests the target's task in
- * exchange, and that second request, the way back, must not start a third.
+ * A move request is 1 + the target CPU, with flags for a busy one. A pull is
+ * then dropped. A swap requests the target's task in exchange: that second
+ * request, the way back, must not start a third.
  */
 #define MOVE_SWAP     (1u << 16)
 #define MOVE_BACK     (1u << 17)
@@ -78,21 +63,14 @@
 
 _Static_assert(BIAS_MAX_CPUS < MOVE_CPU_MASK, "a CPU number must fit a request");
 
-/*
- * Request that @from give its running task to @to. @how is 0 or MOVE_SWAP, with
- * or without MOVE_GAIN.
- */
+/* @how is 0 or MOVE_SWAP, with or without MOVE_GAIN. */
 static __always_inline void request_move(s32 from, s32 to, u32 how)
 {
 	WRITE_ONCE(cpu_ctx_of(from)->move_to, (to + 1) | how);
 	scx_bpf_kick_cpu(from, SCX_KICK_PREEMPT);
 }
 
-/*
- * Request a task that would run faster on @cpu, which is about to idle. A
- * thread whose sibling is busy takes no task from a slow core that adds more
- * throughput than this thread.
- */
+/* A thread with a busy sibling must beat the slow core that it pulls from. */
 static __always_inline void pull_running(s32 cpu)
 {
 	bool whole = smt_active && !core_is_shared(cpu);
@@ -110,10 +88,6 @@ static __always_inline void pull_running(s32 cpu)
 	stat_inc(BIAS_STAT_PULL);
 }
 
-/*
- * Return a slow CPU whose task lags enough behind that of the fast @cpu, whose
- * slice has ended, or -1.
- */
 static __always_inline s32 find_rotation(s32 cpu, struct cpu_ctx *cctx)
 {
 	if (!moving || !(cctx->run_flags & RUN_MOVABLE))
@@ -122,27 +96,19 @@ static __always_inline s32 find_rotation(s32 cpu, struct cpu_ctx *cctx)
 	return search_to_rotate(cpu);
 }
 
-/*
- * Return true if a rotation is overdue on the fast CPU of @cctx, which ticks.
- * A task that others interrupt gets a new slice each time, so none may end.
- */
+/* A task that others interrupt gets a new slice each time: none may end. */
 static __always_inline bool rotation_overdue(const struct cpu_ctx *cctx)
 {
 	return moving && (cctx->run_flags & RUN_MOVABLE) &&
 	       cctx->stats[BIAS_STAT_RUN_FAST_NS] - cctx->looked_ns > 2 * slice_ns;
 }
 
-/* Request that the tasks of @slow and of the fast @cpu swap places. */
 static __always_inline void rotate(s32 slow, s32 cpu)
 {
 	request_move(slow, cpu, MOVE_SWAP);
 	stat_inc(BIAS_STAT_ROTATE);
 }
 
-/*
- * Request a swap with the task of a worse CPU that gains more than that of
- * @cpu. @cpu ticks, and its last tick saw the same task.
- */
 static __always_inline void swap_for_gain(s32 cpu, struct cpu_ctx *cctx)
 {
 	s32 slow;
@@ -157,10 +123,7 @@ static __always_inline void swap_for_gain(s32 cpu, struct cpu_ctx *cctx)
 	stat_inc(BIAS_STAT_SWAP_GAIN);
 }
 
-/*
- * Pick an idle CPU that would run @p, which ticks on @cpu, faster than @cpu:
- * one of a better tier or, if @cpu shares its core, a whole core.
- */
+/* Pick an idle CPU of a better tier, or a whole core if @cpu shares its own. */
 static __always_inline s32 better_idle_cpu(struct task_struct *p, s32 cpu, const struct cpu_ctx *cctx)
 {
 	bool slow = cpu_is_slow(cpu), shared = core_is_shared(cpu), fast_first = sibling_beats_slow_core();
@@ -183,13 +146,8 @@ static __always_inline s32 better_idle_cpu(struct task_struct *p, s32 cpu, const
 }
 
 /*
- * Wake an idle CPU that is better for @p than @cpu, which ticks and is slow or
- * shares its core. The idle CPU finds @p when it searches for work.
- *
- * Do not send @p there instead. A CPU that is picked but gets no task stays
- * without its idle mark, and no wakeup would send work there again. Return true
- * if a CPU was woken. This function is global so that the verifier checks it
- * once.
+ * The idle CPU then pulls @p. If @p were sent there and did not arrive, the CPU
+ * would stay without its idle mark, and no wakeup would send work there.
  */
 __noinline int wake_better(struct task_struct *p __arg_trusted, s32 cpu)
 {
@@ -206,7 +164,6 @@ __noinline int wake_better(struct task_struct *p __arg_trusted, s32 cpu)
 	return 1;
 }
 
-/* Return why @request migrated its task. */
 static __always_inline u32 reason_of(u32 request)
 {
 	if (request & MOVE_AGENT)
@@ -216,11 +173,7 @@ static __always_inline u32 reason_of(u32 request)
 	return request & (MOVE_SWAP | MOVE_BACK) ? BIAS_REASON_ROTATE : BIAS_REASON_PULL;
 }
 
-/*
- * Return true if the request on @cpu is for @p, which runs or just ran there,
- * and @p may migrate. Drop a request that no longer holds. Keep one for another
- * task that will return.
- */
+/* Drop a request that no longer holds. Keep one for a task that will return. */
 static __always_inline bool move_holds(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
 	u32 request = READ_ONCE(cctx->move_to);
@@ -244,10 +197,6 @@ static __always_inline bool move_holds(struct task_struct *p, s32 cpu, struct cp
 	return false;
 }
 
-/*
- * Carry out the request on @cpu for @p, which just ran there and is being
- * enqueued. Return true if @p is on its way.
- */
 static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					   u64 enq_flags)
 {
@@ -267,19 +216,10 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 		/* The target's task leaves, even if it cannot come here. */
 		WRITE_ONCE(target->arrival, announcement(p->pid));
 		WRITE_ONCE(target->move_to, (cpu + 1) | MOVE_BACK | (request & (MOVE_GAIN | MOVE_AGENT)));
-		/*
-		 * Do not use SCX_ENQ_PREEMPT: 6.12 loses it on the way to
-		 * another CPU's local DSQ. The target would run on until its
-		 * next tick while this CPU idles.
-		 */
+		/* 6.12 loses SCX_ENQ_PREEMPT on the way to another CPU. */
 		scx_bpf_kick_cpu(to, SCX_KICK_PREEMPT);
 	} else {
-		/*
-		 * Claim the CPU. Otherwise an enqueue would find it idle and
-		 * send a second task, which would wait there for a slice. The
-		 * kick lets the CPU mark itself idle again if a change of
-		 * affinity cancels the insertion.
-		 */
+		/* Claim the CPU, or an enqueue sends it a second task. */
 		scx_bpf_test_and_clear_cpu_idle(to);
 		scx_bpf_kick_cpu(to, SCX_KICK_IDLE);
 	}
@@ -288,10 +228,7 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 	if (tctx) {
 		tctx->reason = reason_of(request);
 		tctx->moved_ns = bpf_ktime_get_ns();
-		/*
-		 * The agent compares the work on that class from here on with
-		 * the work before the swap.
-		 */
+		/* The agent compares work before and after the swap. */
 		tctx->swapped = !!(request & MOVE_AGENT);
 		if (tctx->swapped)
 			bias_work_forget(&tctx->work, class_of(to));
@@ -301,7 +238,6 @@ static __always_inline bool carry_out_move(struct task_struct *p, s32 cpu, struc
 	return true;
 }
 
-/* Add the time that a migration cost the task of @tctx, which runs again. */
 static __always_inline void arrived(struct task_ctx *tctx)
 {
 	if (!tctx->in_transit)
@@ -310,9 +246,6 @@ static __always_inline void arrived(struct task_ctx *tctx)
 	tctx->lost_ns += bpf_ktime_get_ns() - tctx->moved_ns;
 }
 
-/*
- * Record the running task as resident at a tick, if the last tick saw it, too.
- */
 static __always_inline void note_resident(struct cpu_ctx *cctx)
 {
 	if (!(cctx->run_flags & RUN_TICKED))

@@ -4,28 +4,24 @@
  * Tasks that run alone on a CPU of nohz_full, without a tick.
  *
  * Problem
- * The kernel stops the tick of such a CPU while one task runs there. sched_ext
- * allows that only if the task's slice is infinite when it starts. But no tick
- * then ends the slice, charges the task, or notices that others wait.
+ * The kernel stops the tick of such a CPU while one task runs. A SCHED_EXT task
+ * must start with an infinite slice for that, but then no tick ends its slice,
+ * charges it, or notices that others wait.
  *
  * Approach
- * A task whose slice ends on such a CPU while none waits for the CPU is put
- * back as the last one, and starts again with an infinite slice. A task that is
- * queued for the CPU, or for its LLC, has it kicked. The CPU then takes the one
- * with the lowest vtime. If that is still the first task, it starts again with
- * a tick.
- *
  * A task qualifies if nothing would move it for speed: it is pinned, or all
- * CPUs are alike.
+ * CPUs are alike. If its slice ends while none waits, it is put back as the
+ * last one and starts again with an infinite slice. A task that is queued for
+ * the CPU or its LLC has it kicked. If the first one still goes first, it
+ * starts again with a tick.
  *
  * Invariants
  * While a task waits in the DSQs of a CPU, that CPU ticks, but for a jiffy.
  *
  * Limits
- * A task without ticks is not counted. It is charged when it stops, or by the
- * kernel's remote tick once a second, and for a slice at most: it was alone. A
- * cgroup with cpu.max anywhere ends the mode, because a quota is enforced at
- * ticks. The first one does so up to a second late.
+ * A task without ticks is not counted. It is charged when it stops and at the
+ * kernel's remote tick once a second, but for a slice at most: it was alone.
+ * Ticks enforce cpu.max, so any cgroup with it ends the mode, within a second.
  */
 #ifndef BIAS_NOHZ_BPF_H
 #define BIAS_NOHZ_BPF_H
@@ -33,7 +29,6 @@
 #include "access.bpf.h"
 #include "queue.bpf.h"
 
-/* Return true if @p, which runs on @cpu, may run there without a tick. */
 static __always_inline bool may_untick(struct task_struct *p, s32 cpu, const struct cpu_ctx *cctx)
 {
 	u32 used = tiers_used[READ_ONCE(table_seq) & 1];
@@ -45,10 +40,7 @@ static __always_inline bool may_untick(struct task_struct *p, s32 cpu, const str
 	return !shared_waiting(llc_of(cpu)) && !pinned_waiting(cpu, cctx);
 }
 
-/*
- * Return true if @p, whose slice ends on @cpu, must start again to tick or not
- * to. The caller leaves it without a slice: ops.enqueue keeps it.
- */
+/* Return true if @p must start again, to begin or to cease to tick. */
 static __always_inline bool change_ticking(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx)
 {
 	bool untick;
@@ -62,7 +54,6 @@ static __always_inline bool change_ticking(struct task_struct *p, s32 cpu, struc
 	return true;
 }
 
-/* Start @p on the CPU of @cctx without a tick if its last slice ended so. */
 static __always_inline void start_unticked(struct task_struct *p, struct cpu_ctx *cctx)
 {
 	if (!nohz_full || !cctx->untick_pid)
@@ -75,10 +66,7 @@ static __always_inline void start_unticked(struct task_struct *p, struct cpu_ctx
 	cctx->untick_pid = 0;
 }
 
-/*
- * Return true if @p runs on @cpu without a tick and must not any more. Only the
- * kernel's remote tick asks.
- */
+/* Only the kernel's remote tick asks. */
 static __always_inline bool must_tick(struct task_struct *p, s32 cpu, const struct cpu_ctx *cctx)
 {
 	return nohz_full && (cctx->run_flags & RUN_UNTICKED) && !may_untick(p, cpu, cctx);

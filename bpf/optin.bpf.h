@@ -4,29 +4,25 @@
  * Opted-in cgroups: what a scheduler of only some tasks must do in addition.
  *
  * Problem
- * With SCX_OPS_SWITCH_PARTIAL this scheduler runs only SCHED_EXT tasks.
- * Children inherit their policy, but a move between cgroups does not change it.
- * So the agent must learn which threads enter and leave. Besides, the fair
- * class has priority on every CPU. A task that waits for one CPU alone would
- * wait behind a fair task there while other CPUs idle.
+ * With SCX_OPS_SWITCH_PARTIAL only SCHED_EXT tasks run here. Children inherit
+ * that policy, but moves between cgroups do not change it. The fair class goes
+ * first, so a task for one CPU waits behind a fair task though others idle.
  *
  * Approach
- * Two tracing programs send events to the agent about threads whose policy may
- * be wrong. These are threads moved into or out of an opted-in cgroup, forked
- * in one without SCHED_EXT, or forked outside with it. optin_cgroups holds the
- * ids of opted-in cgroups, and for a while those of former ones. A walk up the
- * tree finds the ancestors. Only a waker that is a SCHED_EXT task keeps its
- * wakee.
+ * Two tracing programs tell the agent of threads whose policy may be wrong:
+ * moved into or out of an opted-in cgroup, forked in one without SCHED_EXT, or
+ * forked outside with it. optin_cgroups has the ids of opted-in cgroups, and
+ * for a while of former ones. Only a SCHED_EXT waker keeps its wakee.
  *
  * Invariants
  * An event never decides: the agent checks the thread before it acts, and scans
- * each second even without events. Unless cgroups are named, the programs are
- * not loaded and the maps are not created.
+ * each second even without events. Unless cgroups are named, no program here is
+ * loaded and no map created.
  *
  * Limits
  * The event of a move precedes the move. Cgroups deeper than MAX_DEPTH are not
- * recognised. If a fair task takes an idle CPU at the moment when a task is
- * sent there, that task waits until the fair one sleeps.
+ * recognised. If a fair task takes an idle CPU just when a task is sent there,
+ * that task waits until the fair one sleeps.
  */
 #ifndef BIAS_OPTIN_BPF_H
 #define BIAS_OPTIN_BPF_H
@@ -41,9 +37,7 @@
 #define POLICY_IDLE   5
 #define POLICY_EXT    7
 
-/*
- * Return for what @cgrp and its ancestors are followed: enum bias_follow, or 0.
- */
+/* Return why @cgrp or its ancestors are followed (enum bias_follow), or 0. */
 static __always_inline u32 optin_follows(struct cgroup *cgrp)
 {
 	u32 depth, follows = 0;
@@ -81,10 +75,6 @@ static __always_inline void send_event(struct task_struct *p, u32 type, struct t
 	bpf_ringbuf_submit(event, 0);
 }
 
-/*
- * Handle the coming move of @leader to @dst, with its whole process if
- * @threadgroup.
- */
 SEC("fentry/cgroup_attach_task")
 int BPF_PROG(bias_optin_move, struct cgroup *dst, struct task_struct *leader, bool threadgroup)
 {
@@ -110,10 +100,7 @@ int BPF_PROG(bias_optin_fork, struct task_struct *parent, struct task_struct *ch
 	if (!ours && policy != POLICY_NORMAL && policy != POLICY_BATCH && policy != POLICY_IDLE)
 		return 0;
 	if (optin_follows(BPF_CORE_READ(child, cgroups, dfl_cgrp)) & BIAS_FOLLOW_INSIDE) {
-		/*
-		 * The child was forked into the cgroup, or its parent has not
-		 * been switched to SCHED_EXT yet.
-		 */
+		/* Forked into the cgroup, or before its parent was switched. */
 		if (!ours)
 			send_event(child, BIAS_EVENT_INSIDE, NULL);
 	} else if (ours) {
@@ -127,7 +114,7 @@ int BPF_PROG(bias_optin_fork, struct task_struct *parent, struct task_struct *ch
 /* Real-time and deadline tasks have priorities below this. */
 #define MAX_RT_PRIO 100
 
-/* Return true if @task, which is no idle task, is of another scheduling class. */
+/* Return true if @task, no idle task, is of another scheduling class. */
 static __always_inline bool is_foreign(const struct task_struct *task)
 {
 	return task->prio < MAX_RT_PRIO || (partial && task->policy != POLICY_EXT);

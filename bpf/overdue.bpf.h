@@ -4,34 +4,26 @@
  * Tasks that have waited for too long.
  *
  * Problem
- * A DSQ orders tasks and bounds no time. A tick of 4 ms charges a task of nice
- * 19 with 400 ms. Then 80 tasks of nice 0 on its CPU go first until each has
- * run for 400 ms, in all for 32 s, and the kernel ends the scheduler. A bound
- * on the lead in vtime would not help: it cannot foresee how many tasks come,
- * nor how slowly their vtime advances, and it takes the weight from light tasks
- * where few wait.
+ * A DSQ bounds no time. A tick of 4 ms charges a task of nice 19 with 400 ms.
+ * Then 80 tasks of nice 0 run for 32 s before it, and the kernel ends the
+ * scheduler. A bound on the lead cannot foresee how many tasks come and how
+ * slow their vtime is. It takes the weight from light tasks where few wait.
  *
  * Approach
- * Waits are bounded in time, by the stamp that the kernel's watchdog reads. A
- * mark is set each OVERDUE_NS. A task that has not run since the mark before
- * the last one is overdue. The next CPU of an LLC that dispatches looks through
- * the LLC's DSQs. It moves overdue tasks to the kernel's global DSQ, which
- * CPUs serve before they call ops.dispatch. Light tasks wait at the end of a
- * DSQ, so the search begins there.
+ * The stamp of the kernel's watchdog bounds waits in time. A task that has not
+ * run since the last mark but one, set each OVERDUE_NS, is overdue. The next
+ * CPU of its LLC that dispatches moves it to the kernel's global DSQ, which
+ * CPUs serve before ops.dispatch. Searches begin at the end, at light tasks.
  *
  * Invariants
- * While CPUs of its LLC dispatch and one of them may run it, a task waits in a
- * DSQ of the LLC for 2 * OVERDUE_NS and a slice at most, and then in the global
- * DSQ for a turn of each task that is overdue. No vtime changes.
+ * While its LLC's CPUs dispatch and one may run it, a task waits 2 * OVERDUE_NS
+ * and a slice at most, then a turn of each overdue task. No vtime changes.
  *
  * Limits
- * While tasks wait in the global DSQ, CPUs do not dispatch, so that no parked
- * task comes back. The global DSQ is a FIFO. If so many tasks wait that each
- * has its turn after OVERDUE_NS only, weights lose their effect. A turn lasts a
- * tick at least, so these are 125 tasks a CPU at 100 ticks a second, and 1250
- * at 1000.
- *
- * A search visits MAX_LOOKED tasks of a DSQ.
+ * While tasks wait in the global DSQ, a FIFO, CPUs do not dispatch and unpark
+ * none. Weights lose their effect from 125 tasks a CPU on at 100 ticks a
+ * second, 1250 at 1000. Then turns, of a tick at least, come after OVERDUE_NS
+ * only. A search visits MAX_LOOKED tasks of a DSQ.
  */
 #ifndef BIAS_OVERDUE_BPF_H
 #define BIAS_OVERDUE_BPF_H
@@ -39,13 +31,10 @@
 #include "access.bpf.h"
 #include "join.bpf.h"
 
-/* Time between two marks. */
 #define OVERDUE_NS 1250000000ull
-
-/* Tasks of a DSQ that a search visits. */
 #define MAX_LOOKED 1024
 
-/* Set a mark at @now [jiffies], if it is time. One CPU does so, at a tick. */
+/* Set a mark at @now [jiffies], if it is time. Only one CPU calls this. */
 static __always_inline void mark_overdue(u64 now)
 {
 	u64 now_ns = bpf_ktime_get_ns();
@@ -64,10 +53,8 @@ static __always_inline bool is_overdue(const struct task_struct *p, u64 before)
 }
 
 /*
- * Move those of the last @most tasks of @dsq to the global DSQ that became
- * runnable before @before [jiffies]. Return 0. This function is global so that
- * the verifier checks it once. It does not know @most, or it would follow each
- * step of the loop.
+ * Move overdue tasks among the last @most of @dsq to the global DSQ. The
+ * verifier does not know @most, or it would follow each step of the loop.
  */
 __noinline int move_to_global(u64 dsq, u64 before, u32 most)
 {
@@ -87,11 +74,7 @@ __noinline int move_to_global(u64 dsq, u64 before, u32 most)
 	return 0;
 }
 
-/*
- * Look for overdue tasks in the shared DSQs of @llc, and in the DSQs of the
- * tasks that are pinned to its CPUs: one of these CPUs may not dispatch. Return
- * 0. A global function, as above.
- */
+/* Search the pinned DSQs of all @llc's CPUs, too: one may not dispatch. */
 __noinline int look_for_overdue(u32 llc)
 {
 	struct llc_ctx *lctx = llc_ctx_of(llc);

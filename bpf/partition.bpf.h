@@ -4,45 +4,32 @@
  * Weights of tasks that share an affinity.
  *
  * Problem
- * In a part of the machine with little demand, all tasks get ahead of the
- * global vtime, and in one with much demand behind it. No task may wait far
- * ahead of it, or it would starve once the parts mix, and none may be far
- * behind. But if each task is cut to the same limit, all of them are equal, and
- * their weights do not count.
+ * Where demand is low, all tasks get ahead of the global vtime, and elsewhere
+ * behind. Limits keep tasks from starving once these parts of the machine mix.
+ * But tasks that are cut to the same limit are equal, regardless of weight.
  *
  * Approach
- * Restricted tasks of one affinity are a partition, also those of one CPU. If
- * one of them exceeds a limit, it is cut, and the partition's lead changes by
- * that much. Every task of the partition is moved by that change when it is
- * enqueued next. So the differences between them stay, and with them their
- * weights.
+ * Restricted tasks of one affinity, even of one CPU, are a partition. If one
+ * exceeds a limit, it is cut, and the partition's lead changes by as much. Each
+ * task moves by that change when it is enqueued next, so that differences stay.
  *
  * Invariants
- * The limits of clamp_vtime() hold for every task. A task that joins a
- * partition keeps its vtime.
+ * The limits of clamp_vtime() hold. A task that joins keeps its vtime.
  *
  * Limits
- * A partition is known by its size, its first CPU and its part of the first 64
- * CPUs. While two partitions use one slot, each starts again all the time, and
- * its tasks are only cut. Tasks that already wait keep their vtime, so a change
- * that is large beside a slice blurs the weights. Overlapping affinities are
- * partitions of their own.
+ * Size, first CPU and first 64 CPUs identify a partition. While two use one
+ * slot, each starts again all the time, and its tasks are only cut. Waiting
+ * tasks keep their vtime: a change that is large beside a slice blurs weights.
+ * Overlapping affinities are partitions of their own.
  */
 #ifndef BIAS_PARTITION_BPF_H
 #define BIAS_PARTITION_BPF_H
 
 #include "access.bpf.h"
 
-/* 2^64 over the golden ratio, which spreads keys over the slots. */
-#define SPREAD 0x9e3779b97f4a7c15ull
+#define SPREAD	 0x9e3779b97f4a7c15ull /* 2^64 over the golden ratio */
+#define TAKEN_NS (1ull << 48)	       /* added when another takes the slot */
 
-/*
- * What the lead of a slot grows by when another partition takes it. Tasks that
- * find it changed by half of this or more start again.
- */
-#define TAKEN_NS (1ull << 48)
-
-/* Return the partition of @p, or 0 if @p is not restricted. */
 static __always_inline u64 partition_key(const struct task_struct *p)
 {
 	u64 first, size = p->nr_cpus_allowed;
@@ -58,11 +45,7 @@ static __always_inline struct partition *partition_of(u64 key)
 	return &partitions[(key >> 32) % NR_PARTITIONS];
 }
 
-/*
- * Move @p, which is enqueued, by what its partition's lead has changed since
- * its last time here. Return 0. This function and the next are global so that
- * the verifier checks each of them once.
- */
+/* Move @p, which is enqueued, by the change of its partition's lead. */
 __noinline int follow_partition(struct task_struct *p __arg_trusted)
 {
 	u64 key = partition_key(p), lead_ns, grown_ns;
@@ -89,9 +72,8 @@ __noinline int follow_partition(struct task_struct *p __arg_trusted)
 }
 
 /*
- * Let the lead of the partition of @p, which ran on @cpu, grow by @excess_ns, by
- * which @p is set back, but no more than @p was charged for that run: any other
- * lead is one of @p alone. It shrinks if @excess_ns is negative.
+ * Add @excess_ns, by which @p is set back, to its partition's lead. What
+ * exceeds the charge for its run on @cpu is a lead of @p alone.
  */
 __noinline int lead_partition(struct task_struct *p __arg_trusted, s32 cpu, s64 excess_ns)
 {

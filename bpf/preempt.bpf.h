@@ -1,34 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
- * Preemption: which running task makes way for a wakee, and when a wakee waits
- * for its waker's CPU.
+ * Preemption: which task a wakee preempts, and which waker keeps its wakee.
  *
  * Problem
  * A wakeup that finds no idle CPU takes one from a running task, or waits. The
  * wrong victim costs a task its fast CPU, and a pair of tasks its cache.
  *
  * Approach
- * If the wakee gains less than the task on its previous CPU, a task that gains
- * clearly less should be the victim instead. This keeps kthreads and daemons
- * off busy fast CPUs: housekeeping belongs on slow CPUs [Grant06]. Slow CPUs
- * nominate themselves as victims at their ticks.
+ * A wakee that gains less than the task on its previous CPU preempts a nominee.
+ * That is a task that gains clearly less, on a slow CPU that nominated itself
+ * at a tick. So kthreads and daemons keep off busy fast CPUs [Grant06].
  *
- * Any other wakee with enough lag preempts a task that is far enough ahead of
- * it. It preempts on its previous CPU if that is fast or the wakee is
- * slow-biased. Otherwise it chooses another CPU of its LLC whose task is far
- * enough ahead. If there is none, the wakee waits in a DSQ. The first CPU whose
- * task gets ahead of it takes it at its next tick.
- *
- * A task that uses less than its share, a frame at a time, lags only by its
- * sleep. A part of that is forgiven, so that it preempts (forgive_sleep()).
- *
- * A waker that sleeps at once leaves its CPU to its wakee (keep_with_waker()).
+ * Any other wakee preempts a task far enough ahead of it. A fast previous CPU,
+ * or any of a slow-biased wakee, goes before others of the LLC. Or the wakee
+ * waits until a CPU ticks whose task is ahead. forgive_sleep() helps a task
+ * that uses less than its share, a frame at a time: it lags by its sleep only.
  *
  * Invariants
- * A wakee preempts only a task that is at least half a slice ahead of it, and
- * only if no other one is about to run there. A pinned kthread also preempts a
- * task that is less than a slice behind it.
+ * A wakee preempts only a task half a slice ahead of it or more, where no other
+ * is about to run. A pinned kthread preempts even a task up to a slice behind.
  *
  * Limits
  * A search for a victim visits MAX_VICTIMS CPUs of one LLC.
@@ -41,10 +32,6 @@
 #include "optin.bpf.h"
 #include "queue.bpf.h"
 
-/*
- * Nominate the slow CPU @cpu as victim at its tick, if its task gains less than
- * that of the present victim.
- */
 static __always_inline void nominate_victim(s32 cpu, const struct cpu_ctx *cctx)
 {
 	u32 victim = READ_ONCE(victim_cpu);
@@ -54,18 +41,11 @@ static __always_inline void nominate_victim(s32 cpu, const struct cpu_ctx *cctx)
 		WRITE_ONCE(victim_cpu, cpu + 1);
 }
 
-/*
- * Return true if @p gains less than the task of speedup @running, which runs
- * where @p would wake.
- */
 static __always_inline bool gains_less(struct task_struct *p, u32 running)
 {
 	struct task_ctx *tctx;
 
-	/*
-	 * Kthreads are not counted. They are short, and their speed matters
-	 * little.
-	 */
+	/* Kthreads are not counted: short, and their speed matters little. */
 	if (p->flags & PF_KTHREAD)
 		return true;
 	tctx = task_ctx_of(p);
@@ -73,8 +53,8 @@ static __always_inline bool gains_less(struct task_struct *p, u32 running)
 }
 
 /*
- * Return where @p should wake while @prev is busy: on the nominated slow CPU if
- * its task and @p both gain clearly less than @prev's. Else return @prev.
+ * Return the nominated CPU if its task and @p gain clearly less than the task
+ * on @prev, else @prev.
  */
 static __always_inline s32 nominated_victim(struct task_struct *p, s32 prev)
 {
@@ -90,14 +70,9 @@ static __always_inline s32 nominated_victim(struct task_struct *p, s32 prev)
 	return victim;
 }
 
-/* CPUs that a search for a victim visits at most, @prev included. */
 #define MAX_VICTIMS 8
 
-/*
- * Return true if a wakee of @vtime preempts the task on @cpu. A task in the
- * local DSQ is about to run: of several wakees at once, each should preempt
- * another CPU.
- */
+/* A task in the local DSQ is about to run: other wakees take other CPUs. */
 static __always_inline bool should_preempt(u64 vtime, s32 cpu)
 {
 	const struct cpu_ctx *cctx = cpu_ctx_of(cpu);
@@ -106,11 +81,6 @@ static __always_inline bool should_preempt(u64 vtime, s32 cpu)
 	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu);
 }
 
-/*
- * Return a CPU of @prev's LLC whose task @p preempts, a wakee of @vtime, or
- * @prev if there is none. This function is global so that the verifier checks
- * it once.
- */
 __noinline s32 find_victim(struct task_struct *p __arg_trusted, s32 prev, u64 vtime)
 {
 	u32 nr = nr_cpus, i;
@@ -120,7 +90,7 @@ __noinline s32 find_victim(struct task_struct *p __arg_trusted, s32 prev, u64 vt
 	bpf_for(i, 1, nr < MAX_VICTIMS ? nr : MAX_VICTIMS) {
 		s32 cpu = bounded(((u32)prev + i) % nr, BIAS_MAX_CPUS);
 
-		/* Other LLCs' CPUs write what they publish under their own. */
+		/* What CPUs of other LLCs publish is not in this cache. */
 		if (llc_of(cpu) == llc_of(prev) && should_preempt(vtime, cpu) &&
 		    bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			return cpu;
@@ -129,17 +99,11 @@ __noinline s32 find_victim(struct task_struct *p __arg_trusted, s32 prev, u64 vt
 }
 
 /*
- * A task that sleeps is forgiven one in FORGIVE_PART of that time, but no more
- * than a part of its last run (account_stop()): else a task that sleeps six
- * times as long as it runs would run at no charge, whatever its weight.
+ * A sleep forgives one in FORGIVE_PART of its time, up to a part of the last
+ * run. Else a task that sleeps six times as long would run at no charge.
  */
 #define FORGIVE_PART 6
 
-/*
- * Set back the vtime of the wakee @p, which finds no idle CPU, for its sleep
- * after a run that was not brief. Return 0. This function is global so that the
- * verifier checks it once.
- */
 __noinline int forgive_sleep(struct task_struct *p __arg_trusted)
 {
 	struct task_ctx *tctx = task_ctx_of(p);
@@ -156,10 +120,6 @@ __noinline int forgive_sleep(struct task_struct *p __arg_trusted)
 	return 0;
 }
 
-/*
- * Return the CPU on which to enqueue @p, which slept on @prev and finds no idle
- * CPU.
- */
 static __always_inline s32 pick_victim_cpu(struct task_struct *p, s32 prev)
 {
 	bool waiting = any_waiting();
@@ -168,9 +128,8 @@ static __always_inline s32 pick_victim_cpu(struct task_struct *p, s32 prev)
 	s32 cpu = counting ? nominated_victim(p, prev) : prev;
 
 	/*
-	 * A wakee less than half a slice behind the global vtime preempts no
-	 * task elsewhere. Most wakeups end here. While no task waits, running
-	 * tasks lead the global vtime by as much as rotation allows.
+	 * While no task waits, running tasks lead the global vtime by up to
+	 * the rotation gap. Most wakeups end here.
 	 */
 	if (!waiting && two_classes)
 		now += rotate_gap_ns;
@@ -182,19 +141,10 @@ static __always_inline s32 pick_victim_cpu(struct task_struct *p, s32 prev)
 	return find_victim(p, prev, vtime);
 }
 
-/*
- * A waker may keep its wakee if it runs on for less than this part of
- * sync_burst_ns. A longer run is worth another CPU for the wakee.
- */
-#define SYNC_AFTER_PART 5
-
-/* One in SYNC_TIMED_EVERY synchronous wakeups is timed. */
+#define SYNC_AFTER_PART	 5 /* of sync_burst_ns: a longer run is worth a CPU */
 #define SYNC_TIMED_EVERY 4
 
-/*
- * Note when the running task of @cctx makes a synchronous wakeup, if this one
- * is timed. account_stop() computes for how long the task ran on.
- */
+/* Time a synchronous wakeup: account_stop() sees how long the waker runs on. */
 static __always_inline void note_sync(struct cpu_ctx *cctx)
 {
 	if (!(++cctx->sync_wakeups % SYNC_TIMED_EVERY))
@@ -202,14 +152,11 @@ static __always_inline void note_sync(struct cpu_ctx *cctx)
 }
 
 /*
- * Return true if the waker on @cpu may leave its CPU to @p. The CPU's tasks
- * must tend to sleep soon, and at once after they wake another task. No waiting
- * task may be more than a slice behind @p.
- *
- * While partners wake each other here, the kernel does not call ops.dispatch. A
- * stricter rule, by which any waiting task sends @p to a DSQ, would separate
- * the partners. They would wait for each other there, and the DSQ would never
- * drain.
+ * Return true if the waker on @cpu may leave it to @p. The CPU's tasks must
+ * tend to sleep soon, and at once after a wakeup. No waiting task may be more
+ * than a slice behind @p. If any waiting task sent @p to a DSQ, partners would
+ * wait for each other there. While partners wake each other here, the kernel
+ * does not call ops.dispatch, so the DSQ would never drain.
  */
 static __always_inline bool keep_with_waker(struct task_struct *p, s32 cpu)
 {
@@ -223,20 +170,13 @@ static __always_inline bool keep_with_waker(struct task_struct *p, s32 cpu)
 			   bias_wakeup_vtime(p->scx.dsq_vtime, competing_now(p, cpu), slice_ns) - slice_ns);
 }
 
-/*
- * Return true if @p, which wakes on the CPU of @cctx, is less than a slice ahead
- * of the task that runs there.
- */
+/* Return true if @p is less than a slice ahead of the CPU's running task. */
 static __always_inline bool is_level(const struct task_struct *p, const struct cpu_ctx *cctx)
 {
 	return !(cctx->run_flags & RUN_BUSY) ||
 	       bias_vtime_before(p->scx.dsq_vtime, cctx->run_vtime + slice_ns);
 }
 
-/*
- * Return true if @p, which wakes on @cpu, may go to its local DSQ. No task may
- * wait for @cpu, and @p must be level with the running task.
- */
 static __always_inline bool may_go_first(const struct task_struct *p, s32 cpu, const struct cpu_ctx *cctx)
 {
 	return !shared_waiting(llc_of(cpu)) && !pinned_waiting(cpu, cctx) && is_level(p, cctx);

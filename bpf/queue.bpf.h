@@ -1,49 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
- * DSQs: two shared ones per LLC, fast and slow, and one per CPU for the tasks
- * that are pinned to it. All are ordered by vtime.
+ * DSQs by vtime: a fast and a slow one per LLC, one per CPU for pinned tasks.
  *
  * Problem
- * A task should wait where CPUs of the matching class find it. But no CPU may
- * idle while a task waits, and no task may wait for ever. A flag for "a task
- * waits" is unreliable, because the kernel inserts a task only after
- * ops.enqueue has returned. Between the flag and the insertion another CPU may
- * find the DSQ empty, clear the flag and idle. The task would then wait for
- * ever.
+ * No CPU may idle while a task waits. A flag for "a task waits" is unreliable:
+ * the kernel inserts a task after ops.enqueue has returned. Until then another
+ * CPU may find the DSQ empty, clear the flag and idle.
  *
  * Approach
- * A task waits in a DSQ of its previous CPU's LLC. Its bias decides which
- * (classify.bpf.h, join.bpf.h): slow-biased tasks wait in the slow DSQ, all
- * others in the fast DSQ. If its affinity excludes one class, it waits in the
- * DSQ of the other class. A CPU serves its own class first. It serves the other
- * class if its own DSQ is empty or if the lag in the other one exceeds a gap.
+ * A CPU serves the DSQ of its own class first, unless that is empty or the lag
+ * in the other one exceeds a gap. For its own LLC it always asks the kernel:
+ * `used` lasts, and only saves a hash lookup where no task is slow-biased or
+ * pinned. After an insertion the kernel also kicks the CPU that enqueue chose.
  *
- * For the DSQs of its own LLC, dispatch always asks the kernel. The only
- * lasting flag says whether a DSQ was ever used. It saves a hash lookup per
- * switch on machines without slow-biased or pinned tasks. After the insertion
- * the kernel also kicks the CPU that enqueue chose.
+ * A wrong `waiting` costs fairness or time for a moment. It decides whether a
+ * CPU serves the DSQs of another LLC. Ticks and vain dispatches refresh it.
  *
- * The field `waiting` serves decisions in which a wrong answer costs fairness
- * or time for a moment only. enqueue sets it. A dispatch that finds nothing and
- * each tick set it to what the DSQs' lengths show. dispatch asks only for those
- * DSQs of other LLCs that have it set, near ones first.
- *
- * A pinned task must not always go to the local DSQ. The kernel runs local
- * tasks before it calls ops.dispatch, so a CPU whose pinned tasks keep waking
- * would never serve the shared DSQs. dispatch compares the heads of both.
+ * The kernel runs local tasks before it calls ops.dispatch. If all pinned tasks
+ * were local, a CPU where they keep waking would never serve the shared DSQs.
  *
  * Invariants
- * The next dispatch on any CPU of the LLC that a queued task may run on
- * considers that task. At least one of these CPUs runs a SCHED_EXT task or is
- * woken.
+ * The next dispatch on any CPU of the LLC that may run a queued task considers
+ * it. At least one of these CPUs runs a SCHED_EXT task or is woken.
  *
  * Limits
- * A CPU that is about to idle, but not yet marked idle, may not see the task.
- * The next tick of a busy CPU of the LLC wakes it.
- *
- * A comparison of DSQ heads passes over MAX_PASSED tasks of other affinities at
- * most.
+ * A CPU about to idle, but not marked idle yet, may miss a task until a busy
+ * CPU of the LLC ticks. Comparisons of heads pass over MAX_PASSED other tasks.
  */
 #ifndef BIAS_QUEUE_BPF_H
 #define BIAS_QUEUE_BPF_H
@@ -53,13 +36,9 @@
 #include "idle.bpf.h"
 #include "join.bpf.h"
 
-/* Tasks of other affinities that a search for a DSQ's head passes over. */
 #define MAX_PASSED 32
 
-/*
- * Set shared_waiting() of @llc to @waiting, and its bit in waiting_llcs. If
- * CPUs race, the two may differ until the next call for @llc.
- */
+/* CPUs that race may leave flag and bit unequal until the next call. */
 static __always_inline void set_waiting(u32 llc, bool waiting)
 {
 	u64 *word = waiting_word(llc), bit = 1ull << (llc % 64);
@@ -73,7 +52,6 @@ static __always_inline void set_waiting(u32 llc, bool waiting)
 		__sync_fetch_and_and(word, ~bit);
 }
 
-/* Set shared_waiting() of @llc to what the kernel reports. */
 static __always_inline void refresh_waiting(u32 llc)
 {
 	bool waiting = scx_bpf_dsq_nr_queued(bias_dsq_shared(llc, BIAS_FAST)) > 0;
@@ -83,10 +61,7 @@ static __always_inline void refresh_waiting(u32 llc)
 	set_waiting(llc, waiting);
 }
 
-/*
- * Record at a tick since when tasks have waited in @llc's shared DSQs. The
- * agent leaves the CPUs of such an LLC alone.
- */
+/* Record since when tasks wait: the agent leaves such an LLC's CPUs alone. */
 static __always_inline void note_waiting(u32 llc)
 {
 	struct llc_ctx *lctx = llc_ctx_of(llc);
@@ -100,10 +75,8 @@ static __always_inline void note_waiting(u32 llc)
 }
 
 /*
- * Wake an idle CPU that may run one of the first @most tasks of @dsq. A pick of
- * an offline CPU clears that CPU's mark, and the next call picks another.
- * Return 0. This function is global so that the verifier checks it once. It
- * does not know @most, or it would follow each step of the loop.
+ * Wake an idle CPU for one of @dsq's first @most tasks. A pick of an offline
+ * CPU clears its mark. The verifier would follow each step if it knew @most.
  */
 __noinline int wake_for_dsq(u64 dsq, u32 most)
 {
@@ -121,10 +94,7 @@ __noinline int wake_for_dsq(u64 dsq, u32 most)
 	return 0;
 }
 
-/*
- * Wake an idle CPU if tasks wait in @llc's shared DSQs. A CPU that idles while
- * a task is inserted has seen neither the task nor a kick.
- */
+/* A CPU that begins to idle during an insertion sees neither task nor kick. */
 static __always_inline void wake_for_waiting(u32 llc)
 {
 	if (!shared_waiting(llc) || nothing_idles())
@@ -134,16 +104,12 @@ static __always_inline void wake_for_waiting(u32 llc)
 		wake_for_dsq(bias_dsq_shared(llc, BIAS_SLOW), MAX_PASSED);
 }
 
-/* Return the slice while @waiting tasks wait in a DSQ that @cpus CPUs serve. */
 static __always_inline u64 slice_for(u32 waiting, u32 cpus)
 {
 	return bias_slice(slice_ns, slice_min_ns, waiting, cpus);
 }
 
-/*
- * Note that a task joins shared DSQ @queue, and start the DSQ's clock at @vtime
- * if no task waits there. Return the number of tasks that wait, approximately.
- */
+/* Return about how many tasks wait in @queue. If none, its clock is @vtime. */
 static __always_inline s32 note_joins(u32 queue, u64 vtime)
 {
 	u32 llc = queue_llc(queue);
@@ -156,10 +122,6 @@ static __always_inline s32 note_joins(u32 queue, u64 vtime)
 	return waiting > 0 ? waiting : 0;
 }
 
-/*
- * Insert @p of @cpu by vtime into the shared DSQ that it joins, and make sure
- * that a CPU checks it.
- */
 static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vtime, u64 enq_flags)
 {
 	struct task_ctx *tctx = task_ctx_of(p);
@@ -172,22 +134,15 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 	scx_bpf_dsq_insert_vtime(p, queue_dsq(queue), slice_for(waiting, nr_cpus / nr_llcs), vtime,
 				 enq_flags);
 	stat_inc(BIAS_STAT_ENQ_SHARED);
-	/*
-	 * A task that ran here and is put back needs no kick: its successor
-	 * runs here, and its start checks the DSQ. A new task has not run on
-	 * any CPU and gets the kick. So does a task whose successor is of
-	 * another scheduling class.
-	 */
+	/* @p's SCHED_EXT successor here checks the DSQ: no kick is needed. */
 	if (!(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ)) && cpu == bpf_get_smp_processor_id() &&
 	    llc == llc_of(cpu) && cpu_ctx_of(cpu)->run_pid == p->pid) {
 		cpu_ctx_of(cpu)->put_back = 1;
 		return;
 	}
 	/*
-	 * A CPU that found the DSQ empty before the insertion may be about to
-	 * idle but not yet be marked idle. If no CPU is marked, kick the task's
-	 * own: the kernel honours the kick in that state, too. If that CPU is
-	 * busy, it dispatches again when its task stops.
+	 * A CPU that is about to idle has no mark yet. A kick of the task's own
+	 * CPU works also then. A busy one dispatches when its task stops.
 	 */
 	idle = pick_any_idle(p);
 	if (idle < 0)
@@ -195,7 +150,6 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 	scx_bpf_kick_cpu(idle, kick_for_waiting(idle));
 }
 
-/* Insert @p, which can run on @cpu only, by vtime into that CPU's own DSQ. */
 static __always_inline void queue_pinned(struct task_struct *p, s32 cpu, u64 vtime, u64 enq_flags)
 {
 	write_if_changed(&cpu_ctx_of(cpu)->pinned_used, 1);
@@ -204,10 +158,6 @@ static __always_inline void queue_pinned(struct task_struct *p, s32 cpu, u64 vti
 	scx_bpf_kick_cpu(cpu, kick_for_waiting(cpu));
 }
 
-/*
- * Move the first task of a shared DSQ that @cpu may run to its local DSQ.
- * Return false if there is none.
- */
 static __always_inline bool take_shared(s32 cpu, u32 llc, u32 cpu_class)
 {
 	if (!READ_ONCE(llc_ctx_of(llc)->used[bounded(cpu_class, BIAS_NR_CLASSES)]))
@@ -219,11 +169,7 @@ static __always_inline bool take_shared(s32 cpu, u32 llc, u32 cpu_class)
 	return true;
 }
 
-/*
- * Read the vtime of the first task in @dsq that may run on @cpu. If none of the
- * first MAX_PASSED tasks may, read that of the last one of them: no task behind
- * it has less. Return false if there is no task for @cpu.
- */
+/* Read the vtime of @dsq's first task for @cpu, or a lower bound of it. */
 static __always_inline bool head_vtime(u64 dsq, s32 cpu, u64 *vtime)
 {
 	struct task_struct *p;
@@ -240,10 +186,7 @@ static __always_inline bool head_vtime(u64 dsq, s32 cpu, u64 *vtime)
 	return found;
 }
 
-/*
- * Read the vtime of the first task in @llc's DSQ of @cpu_class, with the
- * cross-class penalty on @cpu. Return false if there is none.
- */
+/* Do the same for @llc's DSQ of @cpu_class, with the cross-class penalty. */
 static __always_inline bool head_of_class(s32 cpu, u32 llc, u32 cpu_class, u64 *vtime)
 {
 	if (!READ_ONCE(llc_ctx_of(llc)->used[bounded(cpu_class, BIAS_NR_CLASSES)]) ||
@@ -253,10 +196,6 @@ static __always_inline bool head_of_class(s32 cpu, u32 llc, u32 cpu_class, u64 *
 	return true;
 }
 
-/*
- * Return true if the head of @llc's other DSQ is due before the head of the one
- * that has @cpu's class. False if either DSQ has no task for @cpu.
- */
 static __always_inline bool other_first(s32 cpu, u32 llc, u32 own)
 {
 	u64 ours, theirs;
@@ -265,14 +204,7 @@ static __always_inline bool other_first(s32 cpu, u32 llc, u32 own)
 	       bias_vtime_before(theirs, ours);
 }
 
-/*
- * Take a task from @llc: from the DSQ of @cpu's own class first, unless the lag
- * in the other DSQ exceeds the gap.
- *
- * This function and the next are global: the verifier then checks each of them
- * once, not once per call and path. That keeps ops.dispatch within the
- * verifier's budget on 6.12.
- */
+/* Global, to keep ops.dispatch within the verifier's budget on 6.12. */
 __noinline int take_from_llc(s32 cpu, u32 llc)
 {
 	u32 own = class_of(cpu);
@@ -285,9 +217,7 @@ __noinline int take_from_llc(s32 cpu, u32 llc)
 	}
 	if (take_shared(cpu, llc, own) || (two_classes && take_shared(cpu, llc, other)))
 		return true;
-	/*
-	 * The DSQs need not be empty: waiting tasks may have other affinities.
-	 */
+	/* Tasks of other affinities may still wait. */
 	if (shared_waiting(llc))
 		refresh_waiting(llc);
 	return false;
@@ -305,10 +235,6 @@ __noinline u64 lowest_shared(s32 cpu, u32 llc, u64 vtime)
 	return vtime;
 }
 
-/*
- * Return true if the head of @cpu's pinned DSQ is due before the heads of its
- * LLC's shared DSQs.
- */
 static __always_inline bool pinned_first(s32 cpu)
 {
 	u64 pinned;
@@ -317,10 +243,7 @@ static __always_inline bool pinned_first(s32 cpu)
 	       lowest_shared(cpu, llc_of(cpu), pinned) == pinned;
 }
 
-/*
- * Return the lowest of @vtime and the heads of the DSQs that wait for @cpu: its
- * own and its LLC's.
- */
+/* Do the same with all DSQs that wait for @cpu: its own and its LLC's. */
 static __always_inline u64 lowest_here(s32 cpu, const struct cpu_ctx *cctx, u64 vtime)
 {
 	u64 head;
@@ -331,25 +254,19 @@ static __always_inline u64 lowest_here(s32 cpu, const struct cpu_ctx *cctx, u64 
 	return shared_waiting(llc_of(cpu)) ? lowest_shared(cpu, llc_of(cpu), vtime) : vtime;
 }
 
-/* Return true if a task that waits for @cpu is due before @vtime. */
 static __always_inline bool due_before(s32 cpu, const struct cpu_ctx *cctx, u64 vtime)
 {
 	return lowest_here(cpu, cctx, vtime) != vtime;
 }
 
 /*
- * Part of steal_lag_ns by which another LLC's DSQ may lag [permille], in the
- * node and beyond: memory stays behind. The clock holds while tasks lag, so two
- * DSQs are hardly ever more than one steal_lag_ns apart.
+ * Largest lag of another LLC's DSQ [permille of steal_lag_ns]: memory stays
+ * behind. The clock holds meanwhile, so lags hardly exceed one steal_lag_ns.
  */
 #define LLC_LAG_PERMILLE  500
 #define NODE_LAG_PERMILLE 750
 
-/*
- * Take the head of another LLC's DSQ if it lags behind @vtime by more than the
- * gap. @vtime is the lowest on @cpu. Each call checks one LLC, so that the DSQs
- * of all LLCs advance together. This function is global for the verifier.
- */
+/* Each call checks one LLC, so that the DSQs of all LLCs advance together. */
 __noinline int take_due_elsewhere(s32 cpu, u64 vtime)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
@@ -376,10 +293,6 @@ static __always_inline bool take_pinned(s32 cpu)
 	return true;
 }
 
-/*
- * Take a task from another LLC's DSQs, of the same node if possible. This
- * function is global for the verifier.
- */
 __noinline int take_elsewhere(s32 cpu)
 {
 	u32 own = llc_of(cpu), node = cpu_info_of(cpu)->node, i;
@@ -400,10 +313,6 @@ __noinline int take_elsewhere(s32 cpu)
 	return false;
 }
 
-/*
- * Take the task that @cpu runs next: from its own DSQ or its LLC's, else from
- * another LLC's.
- */
 static __always_inline bool take_next(s32 cpu)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);

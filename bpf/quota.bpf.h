@@ -7,22 +7,19 @@
  * The kernel enforces cpu.max for tasks of the fair class only.
  *
  * Approach
- * The kernel keeps a cgroup's quota in its task_group, whichever class its
- * tasks have. Each charge of a task (account.bpf.h) walks its cgroups for their
- * weights anyway, and adds the run time to those with a quota (bias/quota.h). A
- * group that has used it up is marked with the time until which it is
- * throttled. throttle.bpf.h acts on that.
+ * A task_group has its quota whichever class its tasks have. The walk over a
+ * task's cgroups for their weights (group.bpf.h) also charges their quotas.
+ * throttle.bpf.h acts on the mark of a group that has used its quota up.
  *
  * Invariants
- * Each nanosecond that a task runs is charged once to each of its groups with a
+ * Each nanosecond of a run is charged once to each of the task's groups with a
  * quota. Without a quota anywhere, nothing is written.
  *
  * Limits
- * A changed quota applies once the group is no longer throttled by the old one.
- * Of the limits above a group beyond MAX_GROUPS, those in the table hold. No
- * group is limited if the kernel has no CONFIG_CFS_BANDWIDTH. Of a partly
- * scheduled group, the fair class limits the other threads, by the same quota
- * again.
+ * A changed quota applies once the old one no longer throttles the group. Above
+ * a group beyond MAX_GROUPS, only limits in the table hold. Without
+ * CONFIG_CFS_BANDWIDTH no group is limited. In a partly scheduled group, the
+ * fair class limits the other threads, by the same quota again.
  */
 #ifndef BIAS_QUOTA_BPF_H
 #define BIAS_QUOTA_BPF_H
@@ -30,8 +27,7 @@
 #include "access.bpf.h"
 #include <bias/quota.h>
 
-/* The kernel's quota [ns] of a cgroup without a limit. */
-#define NO_QUOTA (~0ull)
+#define NO_QUOTA (~0ull) /* the kernel's quota [ns] of no limit */
 
 static __always_inline bool has_quota(const struct task_group *tg)
 {
@@ -39,9 +35,8 @@ static __always_inline bool has_quota(const struct task_group *tg)
 }
 
 /*
- * Charge @ran_ns to @group, of @tg, which has a quota. Of several CPUs that see
- * the same period end, one grants the next. The others find the same time in
- * the old balance and the old start.
+ * Charge @ran_ns to @group, of @tg. Of CPUs that see the same period end, one
+ * grants the next. The others find the same time in the old balance and start.
  */
 static __noinline void charge_quota(struct group_ctx *group, const struct task_group *tg, u64 ran_ns)
 {

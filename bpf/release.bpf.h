@@ -4,14 +4,12 @@
  * CPUs that a higher scheduling class takes.
  *
  * Problem
- * A real-time or deadline thread takes a CPU at once and for as long as it
- * likes. The task that ran there, and the tasks in the CPU's local DSQ, can run
- * nowhere else: other CPUs do not search local DSQs.
+ * A real-time or deadline thread takes a CPU for as long as it likes. The task
+ * that ran there, and those in the CPU's local DSQ, can run nowhere else.
  *
  * Approach
- * All of them are enqueued again. Each goes to an idle CPU, or to a shared DSQ,
- * from which any CPU takes it when it is due. ops.cpu_release does this before
- * 6.19. From then on any program may ask for it, and one at sched_switch sees
+ * All of them are enqueued again, to an idle CPU or a shared DSQ. Before 6.19
+ * ops.cpu_release does this. Then any program may, and one at sched_switch sees
  * each CPU that is taken, also an idle one that a wakee was sent to.
  *
  * Invariants
@@ -20,19 +18,14 @@
  *
  * Limits
  * Nothing is enqueued again for the stop class, which needs microseconds, nor
- * for the agent's own real-time thread. That thread examines the tasks that it
- * preempts, and they must stay where they were.
+ * for the agent's real-time thread, which examines the tasks that it preempts.
+ * A wakee waits if it arrives after the switch, and on an idle CPU before 6.19.
  *
- * Before 6.19 the kernel does not report an idle CPU that is taken. A wakee on
- * its way there waits. So does one on any kernel that arrives after the switch.
- *
- * A task that is pinned to a CPU which is taken for good waits for the kernel's
- * deadline server for sched_ext, which gives it 50 ms a second. Kernels from
- * 7.2 on have this server, on CPUs that were online at the end of the boot.
- * Elsewhere the kernel ends the scheduler after timeout_ms. A real-time policy
- * that the agent lends such a task would not prevent that: the kernel measures
- * from the task's last start in sched_ext. A kworker that runs and sleeps as a
- * real-time task would be reported at its next wakeup.
+ * A task pinned to a CPU that is taken for good gets 50 ms a second of the
+ * kernel's deadline server for sched_ext, from 7.2 on, on CPUs online at the
+ * end of the boot. Elsewhere the kernel ends the scheduler after timeout_ms. A
+ * real-time policy lent by the agent would not help: the kernel measures from
+ * the last start in sched_ext, and would report a kworker at its next wakeup.
  */
 #ifndef BIAS_RELEASE_BPF_H
 #define BIAS_RELEASE_BPF_H
@@ -48,7 +41,6 @@ void BPF_STRUCT_OPS(bias_cpu_release, s32 cpu, struct scx_cpu_release_args *args
 	stat_inc(BIAS_STAT_RELEASED);
 }
 
-/* Return true if @task is of the stop class. */
 static __always_inline bool is_stopper(const struct task_struct *task)
 {
 	return task->prio == 0 && (task->flags & PF_KTHREAD);

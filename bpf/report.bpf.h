@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
- * Profiles of all tasks for `scx_bias top`: an iterator over tasks prints a
- * struct bias_task_report for each that has run under this scheduler. The agent
- * reads the iterator like a file.
- *
- * Of thousands of tasks, few run between two requests. The agent counts its
- * requests in reports_epoch, and a task notes that count when it stops. So the
- * agent can ask for only those that run, or stopped after an earlier request.
+ * Profiles of all tasks for `scx_bias top`: the agent reads an iterator like a
+ * file, with a struct bias_task_report for each task that has run here. It
+ * counts its requests in reports_epoch, and a task notes that count when it
+ * stops. So the agent can ask for only the few that run, or stopped after an
+ * earlier request.
  *
  * Limits
- * Fields are read while CPUs write them, so parts of a report may differ in age
- * by one event. A task that stops at the moment of a request may be missing
- * until it runs again. Its totals are complete then.
+ * CPUs write the fields meanwhile, so they may differ in age by one event. A
+ * task that stops at a request may be missing until it runs again.
  */
 #ifndef BIAS_REPORT_BPF_H
 #define BIAS_REPORT_BPF_H

@@ -4,26 +4,22 @@
  * Searches for a running task that another CPU should run.
  *
  * Problem
- * A CPU that may request a task needs the best one of many, on machines of any
- * size, within the time that a callback may take.
+ * A CPU that may request a task needs the best of many, within a callback.
  *
  * Approach
- * Each CPU publishes what others need to know of its task: vtime, speedup,
- * affinity, and whether a tick has seen it. A search reads that and nothing
- * else, so it takes no lock.
- *
- * Every second search visits another node. It finds only tasks that may leave
- * theirs (leaves_node()), for a CPU that runs such a task or none.
+ * Each CPU publishes the vtime, speedup and affinity of its task, and whether a
+ * tick has seen it. A search reads only that and takes no lock. Every second
+ * one visits another node, for a CPU that runs a task that may leave its node
+ * (leaves_node()) or none. It finds only such tasks.
  *
  * Invariants
- * A search returns only a CPU without a pending request. A task leaves its node
- * only if its memory is on all nodes, or if it hardly waits for memory. What it
- * has read may be old: the CPU that carries out a request checks again.
+ * The CPU that is found has no pending request. A task leaves its node only if
+ * its memory is on all nodes, or if it hardly waits for memory. What a search
+ * reads may be old: the CPU that carries out a request checks again.
  *
  * Limits
- * A search visits MAX_VISITS CPUs of its node, in turn, and the first one
- * begins in its own LLC. A CPU that was woken for a task finds that one if no
- * other.
+ * A search visits MAX_VISITS CPUs of its node, in turn, at first in its own
+ * LLC. A CPU that was woken for a task finds that one if no other.
  */
 #ifndef BIAS_SEARCH_BPF_H
 #define BIAS_SEARCH_BPF_H
@@ -31,12 +27,7 @@
 #include "access.bpf.h"
 #include "queue.bpf.h"
 
-/*
- * Return true if the running task with @pid and @run_flags may run on @cpu. A
- * CPU publishes the first 64 CPUs of its affinity, @allowed, because most
- * machines have no more. This function is global so that the verifier checks it
- * once.
- */
+/* @allowed has the first 64 CPUs of an affinity: most machines have no more. */
 __noinline int may_migrate(u32 run_flags, s32 pid, u64 allowed, s32 cpu)
 {
 	struct task_struct *p;
@@ -58,10 +49,7 @@ __noinline int may_migrate(u32 run_flags, s32 pid, u64 allowed, s32 cpu)
 	return allows;
 }
 
-/*
- * Return true if the task on the CPU of @cctx is worth a migration and may run
- * on @cpu, as far as is published. False if a request is pending there.
- */
+/* Return true if the CPU's task is worth a migration and may run on @cpu. */
 static __always_inline bool could_move(const struct cpu_ctx *cctx, s32 cpu)
 {
 	if (cctx->move_to || !(cctx->run_flags & RUN_TICKED))
@@ -69,29 +57,16 @@ static __always_inline bool could_move(const struct cpu_ctx *cctx, s32 cpu)
 	return may_migrate(cctx->run_flags, cctx->run_pid, cctx->run_allowed, cpu);
 }
 
-/*
- * A task on a slow CPU with a lower speedup does not replace a task that gains
- * clearly more [permille]: it loses too little.
- */
-#define UNFAIR_SPEEDUP_PERMILLE 1200
+#define UNFAIR_SPEEDUP_PERMILLE 1200 /* a task of less loses too little */
+#define MAX_VISITS		4    /* the next search visits the next ones */
 
-/*
- * CPUs of worse tiers that a search visits. The next search visits the next
- * ones, so that its work does not grow with the machine.
- */
-#define MAX_VISITS 4
-
-/* Purpose of a search. */
 enum search {
 	SEARCH_PULL,   /* any running task */
 	SEARCH_ROTATE, /* a task with enough lag */
 	SEARCH_GAIN,   /* a task that gains more */
 };
 
-/*
- * Return true if the task of worse CPU @cctx suits @search, compared with the
- * task of the better CPU @mine. @gap_ns is rotation_gap_ns().
- */
+/* Return true if @search of CPU @mine seeks the task of the worse CPU @cctx. */
 static __always_inline bool is_sought(const struct cpu_ctx *cctx, enum search search,
 				      const struct cpu_ctx *mine, u64 gap_ns)
 {
@@ -99,10 +74,7 @@ static __always_inline bool is_sought(const struct cpu_ctx *cctx, enum search se
 
 	if (search == SEARCH_PULL)
 		return true;
-	/*
-	 * No gain swap while the fast CPU's task makes up for time on slow
-	 * CPUs, unless it spins.
-	 */
+	/* No gain swap while our task makes up for lag, unless it spins. */
 	if (search == SEARCH_GAIN)
 		return bias_gains_more(cctx->run_speedup, mine->run_speedup, gain_permille) &&
 		       (mine->run_speedup == BIAS_SPEEDUP_SPINS ||
@@ -117,10 +89,9 @@ static __always_inline bool is_sought(const struct cpu_ctx *cctx, enum search se
 }
 
 /*
- * Return the lag [ns] that makes a task rotate to @cpu, the CPU of @cctx. It is
- * smaller while tasks wait, and if the task of @cpu has waited less than a
- * slice ago. Tasks wait two slices ahead of the global vtime at most, so no
- * task is seen to lag much further behind them.
+ * Return the lag [ns] at which a task rotates to @cpu: less while tasks wait or
+ * soon after. A task of nice 0 waits two slices ahead of the global vtime at
+ * most: none is seen to lag much more behind it.
  */
 static __always_inline u64 rotation_gap_ns(s32 cpu, const struct cpu_ctx *cctx)
 {
@@ -129,10 +100,7 @@ static __always_inline u64 rotation_gap_ns(s32 cpu, const struct cpu_ctx *cctx)
 	return rotate_gap_ns;
 }
 
-/*
- * Return the LLC whose CPUs @cpu searches next: its own, which stands for its
- * node, or by turns that of another node.
- */
+/* Return @cpu's LLC, which stands for its node, or by turns one elsewhere. */
 static __always_inline u32 searched_llc(s32 cpu, struct cpu_ctx *mine)
 {
 	u32 own = llc_of(cpu);
@@ -143,11 +111,7 @@ static __always_inline u32 searched_llc(s32 cpu, struct cpu_ctx *mine)
 	return (own + mine->looked_far / 2) % nr_llcs;
 }
 
-/*
- * Return the CPU of a worse tier whose task is the best that @search finds for
- * @cpu, or -1. The task that gains most is best, and among about equal ones the
- * one with the largest lag.
- */
+/* Of tasks that gain about equally, the one that lags most is best. */
 static __always_inline s32 search_slow(s32 cpu, enum search search)
 {
 	const struct slow_list *list = &slow_lists[READ_ONCE(table_seq) & 1];
@@ -191,11 +155,7 @@ static __always_inline s32 search_slow(s32 cpu, enum search search)
 	return found;
 }
 
-/*
- * Pick the CPU whose task shares a core and gains most from @cpu, which is a
- * whole idle core. Tasks of fast CPUs go first, because sharing costs them
- * more. Return -1 if there is none.
- */
+/* Tasks of fast CPUs go first, because sharing a core costs them more. */
 static __always_inline s32 search_shared(s32 cpu)
 {
 	u32 nr = nr_cpus, node = cpu_info_of(cpu)->node, i;
@@ -218,10 +178,7 @@ static __always_inline s32 search_shared(s32 cpu)
 	return found;
 }
 
-/*
- * Callbacks call searches as global functions to save work for the verifier, as
- * with take_from_llc().
- */
+/* Global wrappers, so that no callback inlines a search. */
 __noinline int search_to_unshare(s32 cpu)
 {
 	return search_shared(cpu);

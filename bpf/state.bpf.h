@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
- * All state that outlives a callback: the agent's knobs and tables, what each
- * CPU publishes, what is known of the DSQs, and the CPU masks.
+ * All state that outlives a callback. Only this file defines maps and globals:
+ * a definition in two units survives linking as two variables, and the agent
+ * would write one while BPF reads the other.
  *
- * This is the only file that defines a map or a global. A global that two units
- * define survives linking as two variables: the agent would write one of them,
- * and BPF would read the other.
- *
- * The agent writes cpu_info, and every CPU reads it. Each field of a cpu_ctx
- * has one writer: its own CPU, unless a comment names another. Readers on other
- * CPUs tolerate values that are one event old, because the CPU that acts on a
- * decision checks it again.
+ * Each field of a cpu_ctx has one writer: its own CPU, unless a comment names
+ * another. Readers on other CPUs tolerate values that are one event old,
+ * because the CPU that acts on a decision checks it again.
  */
 #ifndef BIAS_STATE_BPF_H
 #define BIAS_STATE_BPF_H
@@ -21,119 +17,68 @@
 #include <bias/clock.h>
 #include <bias/vtime.h>
 
-/* Knobs that are constant once loaded. */
-
-/* Possible CPUs, at most BIAS_MAX_CPUS. */
-const volatile u32 nr_cpus = 1;
-/* Last-level caches, at most BIAS_MAX_LLCS. */
-const volatile u32 nr_llcs = 1;
-/* One more than the highest NUMA node, at most BIAS_MAX_NODES. */
-const volatile u32 nr_nodes = 1;
-/* True if cores have several threads: whole idle cores are preferred. */
-const volatile bool smt_active = false;
-/* False if every CPU counts as fast for good: no task migrates for speed. */
-const volatile bool two_classes = false;
-/* Some CPU has counters. */
-const volatile bool counting = false;
-/* Only opted-in cgroups are scheduled here, see optin.bpf.h. */
-const volatile bool partial = false;
-/* Only tasks of opted-in cgroups have a bias, see limit.bpf.h. */
-const volatile bool limited = false;
-/* The agent's process. */
+/* Constant once loaded. Counts are at most BIAS_MAX_CPUS, _LLCS and _NODES. */
+const volatile u32 nr_cpus = 1;		 /* possible CPUs */
+const volatile u32 nr_llcs = 1;		 /* last-level caches */
+const volatile u32 nr_nodes = 1;	 /* 1 + the highest NUMA node */
+const volatile bool smt_active = false;	 /* cores have several threads */
+const volatile bool two_classes = false; /* else every CPU counts as fast */
+const volatile bool counting = false;	 /* some CPU has counters */
+const volatile bool partial = false;	 /* runs only opted-in tasks */
+const volatile bool limited = false;	 /* bias only for opted-in tasks */
 const volatile u32 agent_tgid = 0;
-
-/* Some CPU is one of nohz_full, see nohz.bpf.h. */
-const volatile bool nohz_full = false;
-
-/* CPUs request migrations of running tasks by themselves, see move.bpf.h. */
-const volatile bool moving = true;
+const volatile bool nohz_full = false; /* some CPU is in nohz_full */
+const volatile bool moving = true;     /* CPUs request migrations */
 
 /*
- * Knobs that the agent may change while the scheduler runs. It writes them
- * before attach, so the defaults are the agent's. They have pages of their own:
- * every path reads them, and the data around them in .data is written. A
- * callback may see the old value of one knob and the new value of another. Gaps
- * are differences in vtime.
+ * Knobs that the agent writes before attach and at any time later: a callback
+ * may see one old and one new. Every path reads them, so they share no page
+ * with data that is written. Gaps and lags are differences in vtime.
  */
 #define KNOB SEC(".data.knobs")
-/* Slice of a task if no task waits. */
-volatile u64 slice_ns KNOB;
-/* Slice if many tasks wait. */
-volatile u64 slice_min_ns KNOB;
-/* Gap at which running tasks rotate. */
-volatile u64 rotate_gap_ns KNOB;
-/* CPUs whose tasks sleep sooner keep synchronous wakeups local. */
-volatile u64 sync_burst_ns KNOB;
-/* Instructions of a task that make a window. */
-volatile u64 window_instructions KNOB;
-/* Lag at which a CPU steals from the other class's DSQ. */
-volatile u64 steal_lag_ns KNOB;
-/* Lag at which a task takes the CPU of one that gains more. */
-volatile u64 unfair_gap_ns KNOB;
-/* Most by which the progress of equal tasks may differ [permille]. */
-volatile u32 max_unfairness_permille KNOB;
-/* One run in sample_every is counted once a task's profile is stable. */
-volatile u32 sample_every KNOB;
-/* Difference in speedup that is worth a migration [permille]. */
-volatile u32 gain_permille KNOB;
-/*
- * Fixed values of band_low and band_high [permille]. The high one is 0 if the
- * band adapts.
- */
+volatile u64 slice_ns KNOB;		   /* slice while no task waits */
+volatile u64 slice_min_ns KNOB;		   /* slice while many tasks wait */
+volatile u64 rotate_gap_ns KNOB;	   /* gap at which tasks rotate */
+volatile u64 sync_burst_ns KNOB;	   /* see keep_with_waker() */
+volatile u64 window_instructions KNOB;	   /* size of a window */
+volatile u64 steal_lag_ns KNOB;		   /* lag at which a CPU steals */
+volatile u64 unfair_gap_ns KNOB;	   /* gap that overrules the speedup */
+volatile u32 max_unfairness_permille KNOB; /* ratio of equal tasks' progress */
+volatile u32 sample_every KNOB;		   /* stable runs per counted one */
+volatile u32 gain_permille KNOB;	   /* difference worth a migration */
+/* A fixed band [permille]. It adapts if fixed_high is 0. */
 volatile u32 fixed_low KNOB;
 volatile u32 fixed_high KNOB;
 
 /* The agent writes all of it before attach, and single fields later. */
 struct bias_cpu_info cpu_info[BIAS_MAX_CPUS];
 
-/*
- * CPUs below the best tier, for the searches of better CPUs: ordered by node,
- * from the worst tier to the best, and by LLC. Each LLC has the part of its
- * node: where it begins, how many CPUs have a worse tier than n, which are the
- * first ones, and the index of the LLC's own first CPU. For each class it also
- * has 1 + the LLC of the node in which biased tasks wait, or 0 if none has CPUs
- * of that class.
- */
+/* An LLC's part, which is that of its node, of the CPUs below the best tier. */
 struct slow_group {
-	u32 first;
-	u32 start;
-	u32 worse[BIAS_NR_TIERS];
-	u32 home[BIAS_NR_CLASSES];
+	u32 first;		   /* where that part begins */
+	u32 start;		   /* in it, the LLC's own first CPU */
+	u32 worse[BIAS_NR_TIERS];  /* CPUs, the first ones, worse than tier n */
+	u32 home[BIAS_NR_CLASSES]; /* 1 + LLC where biased tasks wait, or 0 */
 };
 
 struct slow_list {
-	u32 cpus[BIAS_MAX_CPUS];
+	u32 cpus[BIAS_MAX_CPUS]; /* by node, worst tier first, by LLC */
 	struct slow_group groups[BIAS_MAX_LLCS];
 };
 
-/*
- * The capacity table in two copies, see table.bpf.h. It holds the cost of each
- * CPU, the cost of a typical CPU of each class, and the list of CPUs below the
- * best tier. Both copies of a CPU's entry are adjacent. Speedups are predicted
- * from the typical costs.
- */
+/* The table in two copies (table.bpf.h). class_costs are of typical CPUs. */
 struct bias_speed speeds[BIAS_MAX_CPUS * BIAS_TABLE_COPIES] __attribute__((aligned(BIAS_CACHE_LINE)));
 struct bias_cost class_costs[BIAS_TABLE_COPIES][BIAS_NR_CLASSES];
 struct slow_list slow_lists[BIAS_TABLE_COPIES];
-/*
- * 1 if a second thread on a busy fast core adds more throughput than a whole
- * slow core. Such threads then go before slow CPUs.
- */
+/* 1 if a second thread on a busy fast core adds more than a whole slow core. */
 u32 fast_sibling_first[BIAS_TABLE_COPIES];
-/* Bit n: a CPU has tier n. */
-u32 tiers_used[BIAS_TABLE_COPIES];
-/* Bit n: CPUs of tier n are only a few percent worse than those before. */
-u32 near_tiers[BIAS_TABLE_COPIES];
+u32 tiers_used[BIAS_TABLE_COPIES]; /* bit n: a CPU has tier n */
+u32 near_tiers[BIAS_TABLE_COPIES]; /* bit n: tier n is a few percent worse */
 /* Count of tables so far. Its lowest bit selects the copy in force. */
 u32 table_seq __attribute__((aligned(BIAS_CACHE_LINE)));
 
-/*
- * CPUs that a search on a hot path visits at most: all of them on most
- * machines, a part of them on the largest.
- */
-#define MAX_SCAN 64
+#define MAX_SCAN 64 /* CPUs that a search on a hot path visits at most */
 
-/* Properties of the task that a CPU runs, for requests by other CPUs. */
 enum run_flags {
 	RUN_MOVABLE = 1 << 0,  /* it can run on other CPUs, too */
 	RUN_ANYWHERE = 1 << 1, /* on every CPU; else on those in run_allowed */
@@ -143,20 +88,14 @@ enum run_flags {
 	RUN_ROAMS = 1 << 5,    /* it may leave its node, see leaves_node() */
 };
 
-/*
- * A reading of a CPU's counters, and for how long [ns] their perf group had
- * been enabled and running by then.
- */
+/* A CPU's counters, and how long [ns] perf had enabled and run their group. */
 struct readout {
 	struct bias_counts counts;
 	u64 enabled_ns;
 	u64 running_ns;
 };
 
-/*
- * State of a CPU, by cache line. What other CPUs write is apart from what they
- * read at each search, and both are apart from what only the CPU itself uses.
- */
+/* By cache line: what others read, what they write, what only this CPU uses. */
 struct cpu_ctx {
 	/* The running task. This CPU writes it, other CPUs read it. */
 	u64 run_vtime;	     /* vtime at the last charge */
@@ -169,15 +108,10 @@ struct cpu_ctx {
 	u32 run_rate;	     /* charge rate [permille of the reference CPU] */
 	u32 run_shared_rate; /* charge rate while a sibling is busy */
 	u32 run_weight;	     /* effective weight at the last charge */
-	/* jiffies of the last tick; 0 after its task slept or none was left */
-	u64 ticked_at;
-	u64 contended_mask; /* all ones if the CPU was contended then */
+	u64 ticked_at;	     /* jiffies of the last tick; 0: its task left */
+	u64 contended_mask;  /* all ones if the CPU was contended then */
 
-	/*
-	 * Any CPU writes these. Move requests, see move.bpf.h: any CPU may
-	 * write move_to. bias_swap_ask() also writes move_pid and
-	 * move_partner.
-	 */
+	/* Any CPU writes these. move_to is a move request, see move.bpf.h. */
 	u32 move_to __attribute__((aligned(BIAS_CACHE_LINE)));
 	u32 offered;	     /* 1 + CPU that woke this one to pull, or 0 */
 	s32 move_pid;	     /* task of a planned swap, see swap.bpf.h */
@@ -188,10 +122,7 @@ struct cpu_ctx {
 	u32 is_offline;	     /* its idle mark means nothing */
 	u64 arrival;	     /* task on its way here, see arrival.bpf.h, or 0 */
 
-	/*
-	 * Only this CPU writes the rest. Others read the resident task, which
-	 * is the last that two ticks saw, and sums.
-	 */
+	/* Only this CPU writes the rest. Two ticks saw the resident task. */
 	s32 resident_pid __attribute__((aligned(BIAS_CACHE_LINE)));
 	u32 resident_speedup; /* predicted speedup of that task [permille] */
 	u32 took_shared;      /* 1 + index of the DSQ that was served, or 0 */
@@ -201,7 +132,7 @@ struct cpu_ctx {
 	u32 untick_pid;	      /* task that starts without a tick, or 0 */
 	u32 put_back;	      /* the task that ran went to a shared DSQ */
 
-	u64 took_at;	   /* jiffies of the last start from a shared DSQ, about */
+	u64 took_at;	   /* jiffies, about, of a start from a shared DSQ */
 	u64 start_exec_ns; /* sum_exec_runtime at the last charge */
 	u64 began_exec_ns; /* sum_exec_runtime when the task began to run */
 	u64 ran_ns;	   /* time charged since then */
@@ -222,106 +153,61 @@ struct cpu_ctx {
 	u32 began_at_tick;   /* the open interval did, not at a switch */
 	u64 count_start_ns;
 	struct readout count_start;
-	/*
-	 * Sums over valid intervals. The agent takes their quotient as the
-	 * CPU's clock rate.
-	 */
-	u64 seen_cycles;
+	u64 seen_cycles; /* sum over valid intervals, like seen_ns */
 	u64 seen_ns;
 
-	/*
-	 * Load, see clock_request.bpf.h, in units of 1 / SCX_CPUPERF_ONE. Times
-	 * are of the CPU's task clock, which is that of exec_start.
-	 */
+	/* Load [1 / SCX_CPUPERF_ONE]. Times are those of exec_start's clock. */
 	u64 load_at_ns;	   /* when the load was last updated */
 	u64 paused_ns;	   /* pauses since then */
 	u64 busy_since_ns; /* when the last pause ended */
 	u64 stopped_ns;	   /* when the last SCHED_EXT task stopped */
 	u32 load;	   /* average share of busy time */
 	u32 waived;	   /* share of the maximum clock not requested */
-	/* clock_timer_count when the CPU began to idle; 0: it did not */
-	u32 idle_count;
+	u32 idle_count;	   /* clock_timer_count when it began to idle, or 0 */
 
-	/*
-	 * Weight that became runnable here minus weight that ceased to be. Only
-	 * the sum over all CPUs is meaningful.
-	 */
-	s64 weight;
-	/* The same of one cgroup, not yet added to its sum (group.bpf.h). */
-	s64 owed_weight;
-	u32 owed_group; /* index of that cgroup */
+	s64 weight;	 /* what became runnable here minus what ceased */
+	s64 owed_weight; /* the same of one cgroup, not yet added to it */
+	u32 owed_group;	 /* index of that cgroup */
 
 	u64 stats[BIAS_NR_STATS];
 } __attribute__((aligned(BIAS_CACHE_LINE)));
 
 struct cpu_ctx cpu_ctxs[BIAS_MAX_CPUS];
 
-/*
- * What is known of an LLC's shared DSQs without a call into the kernel, see
- * queue.bpf.h. One cache line per LLC.
- */
+/* What is known of an LLC's shared DSQs without a call into the kernel. */
 struct llc_ctx {
-	u32 used[BIAS_NR_CLASSES]; /* the DSQ has held tasks */
-	u32 waiting;		   /* tasks wait, approximately */
-	/* NUMA node. The agent writes it before attach. */
-	u32 node;
-	/*
-	 * Since when ticks have found tasks waiting, on the monotonic clock; 0
-	 * if no task waits.
-	 */
-	u64 waiting_since_ns;
-	/* overdue_before when overdue tasks were last looked for */
-	u64 looked_before;
-	/* vtime of the last task taken from each DSQ, see join.bpf.h */
-	u64 taken_vtime[BIAS_NR_CLASSES];
+	u32 used[BIAS_NR_CLASSES];	  /* the DSQ has held tasks */
+	u32 waiting;			  /* tasks wait, approximately */
+	u32 node;			  /* NUMA node, from the agent */
+	u64 waiting_since_ns;		  /* since when tasks wait, or 0 */
+	u64 looked_before;		  /* overdue_before last looked for */
+	u64 taken_vtime[BIAS_NR_CLASSES]; /* of the last task taken */
 } __attribute__((aligned(BIAS_CACHE_LINE)));
 
 struct llc_ctx llc_ctxs[BIAS_MAX_LLCS];
 
-/*
- * Bit n: the field `waiting` of LLC n is set. Kept if there are several LLCs.
- * In one line, so that a CPU which is about to idle reads those of others only
- * if tasks wait there.
- */
+/* Bit n: `waiting` of LLC n, if several. CPUs about to idle read one line. */
 u64 waiting_llcs[BIAS_MAX_LLCS / 64] __attribute__((aligned(BIAS_CACHE_LINE)));
 
 /* Global vtime, see account.bpf.h. */
 u64 vtime_now __attribute__((aligned(BIAS_CACHE_LINE)));
-/* Weight of all runnable tasks, and when (jiffies) it was last added up. */
+/* Weight of all runnable tasks. */
 u64 total_weight __attribute__((aligned(BIAS_CACHE_LINE))) = BIAS_WEIGHT_NICE_0;
-u64 total_weight_at;
-/* CPUs that were busy then. */
-u32 nr_busy;
-/* 1 while vtime_now is ahead of the running tasks and holds. */
-u32 clock_holds;
-/*
- * Tasks that became runnable before this (jiffies) are overdue, see
- * overdue.bpf.h. The last mark and its time (monotonic clock): the CPU that
- * adds up total_weight writes them.
- */
-u64 overdue_before;
-u64 marked;
-u64 marked_ns;
+u64 total_weight_at; /* jiffies when it was added up */
+u32 nr_busy;	     /* CPUs that were busy then */
+u32 clock_holds;     /* 1 while vtime_now holds, ahead of running tasks */
+/* The CPU that adds up total_weight writes these, see overdue.bpf.h. */
+u64 overdue_before; /* tasks runnable since before it are overdue [jiffies] */
+u64 marked;	    /* the last mark [jiffies] */
+u64 marked_ns;	    /* when it was set */
 
-/*
- * Average speedup of running tasks, and the band around it beyond which tasks
- * have a bias, see classify.bpf.h.
- */
+/* Average speedup of running tasks, and the band around it without a bias. */
 u32 average_speedup __attribute__((aligned(BIAS_CACHE_LINE)));
 u32 band_low;
 u32 band_high = ~0u;
-/*
- * 1 + the slow CPU that is nominated as victim; 0 if there is none. Its task
- * gains least, as far as is known.
- */
-u32 victim_cpu;
-/*
- * 1 + a CPU where another task started before the announced one came, or 0, see
- * arrival.bpf.h.
- */
-u32 late_cpu;
+u32 victim_cpu; /* 1 + nominated slow CPU, or 0 */
+u32 late_cpu;	/* 1 + CPU whose announced task is late, or 0 */
 
-/* State of one task. */
 struct task_ctx {
 	struct bias_profile profile;
 	struct bias_window window; /* the open window */
@@ -342,7 +228,7 @@ struct task_ctx {
 	u32 queue;		   /* 1 + index of its last DSQ */
 	u64 partition;		   /* its last partition, see partition.bpf.h */
 	u64 partition_lead_ns;	   /* lead of that partition then */
-	u64 earned_ns;		   /* lead that may be forgiven, see enqueue.bpf.h */
+	u64 earned_ns;		   /* forgivable lead, see enqueue.bpf.h */
 	u64 slept_ns;		   /* when its sleep began, or 0 */
 	u64 forgivable_ns;	   /* work that this sleep may forgive */
 	u64 parked_ns;		   /* since when it is parked */
@@ -361,10 +247,7 @@ struct {
 	__type(value, struct task_ctx);
 } task_ctxs SEC(".maps");
 
-/*
- * Counters of the CPUs, BIAS_NR_COUNTERS each. The agent sizes and fills the
- * map.
- */
+/* BIAS_NR_COUNTERS counters for each CPU. The agent sizes and fills the map. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(max_entries, BIAS_NR_COUNTERS);
@@ -372,10 +255,7 @@ struct {
 	__type(value, u32);
 } events SEC(".maps");
 
-/*
- * CPUs by tier: for each LLC, for the machine at index nr_llcs, and behind it,
- * if there are several, for each NUMA node.
- */
+/* CPUs by tier of each LLC, the machine (nr_llcs) and each of several nodes. */
 struct domain {
 	struct bpf_cpumask __kptr *mask[BIAS_NR_TIERS];
 };
@@ -405,15 +285,11 @@ struct partition {
 	u64 lead_ns; /* sum of all cuts */
 };
 
-/* Enough that the CPUs of a large machine rarely share one. */
-#define NR_PARTITIONS 2048
+#define NR_PARTITIONS 2048 /* CPUs of a large machine rarely share one */
 
 struct partition partitions[NR_PARTITIONS];
 
-/*
- * Runnable weight in a cgroup, see group.bpf.h, and its use of its quota, see
- * quota.bpf.h. The index is the cgroup's css id. Entries 0 and 1 are unused.
- */
+/* A cgroup's weight (group.bpf.h) and quota (quota.bpf.h), by css id. */
 #define MAX_GROUPS 16384
 
 struct group_ctx {
@@ -434,12 +310,9 @@ struct group_ctx groups[MAX_GROUPS];
 u32 quotas_seen __attribute__((aligned(BIAS_CACHE_LINE)));
 /* Tasks that wait for their quota, see throttle.bpf.h. */
 s64 nr_parked __attribute__((aligned(BIAS_CACHE_LINE)));
-/* When the timer for them fires, 0 if it is not armed. */
-u64 unpark_at_ns;
-/* 1 if it has fired, until a CPU looks for those that are due. */
-u32 unpark_now;
-/* The CPU that the timer kicked last. */
-u32 unpark_cpu;
+u64 unpark_at_ns; /* when their timer fires, or 0 */
+u32 unpark_now;	  /* 1: it fired, and a CPU must look */
+u32 unpark_cpu;	  /* the last CPU that it kicked */
 
 struct unpark_timer {
 	struct bpf_timer timer;
@@ -452,10 +325,9 @@ struct {
 	__type(value, struct unpark_timer);
 } unpark_timer SEC(".maps");
 
-/* The timer for idle CPUs that still request a clock is armed. */
+/* 1 while the timer for idle CPUs that still request a clock is armed. */
 u32 clock_timer_armed __attribute__((aligned(BIAS_CACHE_LINE)));
-/* Count of its periods, from 1 on. */
-u32 clock_timer_count = 1;
+u32 clock_timer_count = 1; /* counts its periods, from 1 on */
 
 struct clock_timer {
 	struct bpf_timer timer;
@@ -468,11 +340,7 @@ struct {
 	__type(value, struct clock_timer);
 } clock_timer SEC(".maps");
 
-/*
- * Followed cgroups by id, with enum bias_follow as value, and events for the
- * agent, see optin.bpf.h. The maps exist only if they are used. The agent
- * writes the first one and drains the second.
- */
+/* Followed cgroups by id (enum bias_follow), and events for the agent. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 2 * BIAS_MAX_OPTED_IN);
@@ -485,15 +353,10 @@ struct {
 	__uint(max_entries, 1 << 18);
 } optin_events SEC(".maps");
 
-/* Events lost because the ring buffer was full. */
-u64 optin_lost;
-/* Count of changes to optin_cgroups, from 1 on. The agent writes it. */
-u32 cgroups_epoch;
+u64 optin_lost;	   /* events that the full ring buffer lost */
+u32 cgroups_epoch; /* counts the agent's changes, from 1 on */
 
-/*
- * Addresses of the hints of marked processes by tgid, see hint.bpf.h. The agent
- * writes the map, and counts its changes from 1 on.
- */
+/* Hint tables by tgid. The agent writes the map, and counts its changes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, BIAS_HINT_TABLES);
@@ -503,13 +366,8 @@ struct {
 
 u32 hints_epoch __attribute__((aligned(BIAS_CACHE_LINE)));
 
-/*
- * Count of the agent's requests for reports, and the first one since which a
- * task must have run to be in the present report, see report.bpf.h. The agent
- * writes both.
- */
-u32 reports_epoch;
-u32 reports_since;
+u32 reports_epoch; /* counts the agent's requests, see report.bpf.h */
+u32 reports_since; /* a task must have run since that request */
 
 UEI_DEFINE(uei);
 

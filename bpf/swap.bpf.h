@@ -1,45 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
- * Planned swaps: the agent has a running task of a slow CPU and one of a fast
+ * Planned swaps: at the agent's request, running tasks of a slow and of a fast
  * CPU migrate to each other's CPU.
  *
  * Problem
- * The agent sees the whole machine, but late. Between its query and its request
- * either task may have ended, slept, migrated, got another affinity or changed
- * phase. The agent is also a task itself. While it queries, it runs on one of
- * the CPUs in question, in place of a task that it preempted.
+ * The agent sees the whole machine, but late: a task may have ended, slept,
+ * migrated, or changed its affinity or phase. While it queries, the agent
+ * itself runs on one of these CPUs, in place of a task that it preempted.
  *
  * Approach
- * The agent calls two programs (BPF_PROG_TEST_RUN).
- *
- *	bias_task_query	Report one task: identity, CPU, profile, recent work,
- *			and the time that migrations cost it.
- *	bias_swap_ask	Check a pair again and make the request of move.bpf.h,
- *			which the CPUs carry out.
- *
- * Each tick records the resident task (resident_pid), so that a short run,
- * above all of the agent, does not hide it. A task that is preempted for a
- * moment cannot be preempted again, so the request waits on that CPU for the
- * task's return. account_start() drops requests unless they are for the task
- * that starts. bias_running() then kicks the CPU to carry out a request that
- * was kept.
+ * bias_task_query reports a task to the agent (BPF_PROG_TEST_RUN).
+ * bias_swap_ask checks a pair again and makes the request of move.bpf.h. Each
+ * tick records the resident task, so that a short run, above all of the agent,
+ * does not hide it. A preempted task cannot be preempted again, so the request
+ * waits on its CPU: settle_start() keeps it, and bias_running() kicks the CPU.
  *
  * Invariants
- * A request names two tasks by pid, and the CPU that carries it out checks both
- * again. Any other task that runs there by then stays (statistics: swap_late).
- * No swap violates an affinity or leaves a node.
- *
- * By the kernel side's own predictions, no planned swap lowers throughput. None
- * takes a CPU from a task that still makes up for lag. The conditions are those
- * of swap_for_gain(), the first one without its margin. Pid and start time
- * identify a task, so pid reuse is noticed.
+ * The CPU that carries out a request checks both pids again. Any other task
+ * that runs there by then stays (statistics: swap_late). Pid and start time
+ * identify a task. No swap violates an affinity or leaves a node. By the kernel
+ * side's own predictions, none lowers throughput, or takes a CPU from a task
+ * that makes up for lag.
  *
  * Limits
- * A task that another SCHED_EXT task preempts waits in a DSQ, and another CPU
- * may take it. The request is then dropped. The agent queries and requests as a
- * real-time thread, so a task that it preempts stays and runs on after it. A
- * CPU has one request at a time.
+ * If another SCHED_EXT task preempts one of the two, another CPU may take it,
+ * and the request is dropped. The agent asks as a real-time thread, so a task
+ * that it preempts stays. A CPU has one request at a time.
  */
 #ifndef BIAS_SWAP_BPF_H
 #define BIAS_SWAP_BPF_H
@@ -47,10 +34,7 @@
 #include "access.bpf.h"
 #include "move.bpf.h"
 
-/*
- * Count an event from a program that another counting program may preempt on
- * this CPU.
- */
+/* A program that counts may preempt this one on the same CPU. */
 static __always_inline void stat_inc_shared(enum bias_stat stat)
 {
 	__sync_fetch_and_add(&cpu_ctx_of(bpf_get_smp_processor_id())->stats[stat], 1);
@@ -96,10 +80,7 @@ int bias_task_query(struct bias_task_state *ctx)
 	return 0;
 }
 
-/*
- * Return BIAS_SWAP_ASKED if @p is running or resident on @cpu and may migrate
- * to @to. Else return the reason why not.
- */
+/* Check that @p is running or resident on @cpu and may migrate to @to. */
 static __always_inline int check_resident(struct task_struct *p, u64 start_ns, s32 cpu, s32 to)
 {
 	const struct cpu_ctx *cctx = cpu_ctx_of(cpu);
@@ -114,10 +95,7 @@ static __always_inline int check_resident(struct task_struct *p, u64 start_ns, s
 	return cctx->move_to ? BIAS_SWAP_BUSY : BIAS_SWAP_ASKED;
 }
 
-/*
- * Return BIAS_SWAP_ASKED if @up still gains more from a fast CPU than @down,
- * and @down does not make up for lag. Else return the reason why not.
- */
+/* Check the conditions of swap_for_gain(), the first one without its margin. */
 static __always_inline int check_gain(struct task_struct *up, struct task_struct *down)
 {
 	struct task_ctx *up_ctx = task_ctx_of(up), *down_ctx = task_ctx_of(down);
@@ -131,11 +109,6 @@ static __always_inline int check_gain(struct task_struct *up, struct task_struct
 	return BIAS_SWAP_ASKED;
 }
 
-/*
- * Request that @task on @from migrates to @to, where @partner runs, and
- * @partner in exchange to @from. If @task is preempted for a moment, the
- * request waits for it.
- */
 static __always_inline void request_swap(struct task_struct *task, s32 from, struct task_struct *partner,
 					 s32 to)
 {
@@ -161,10 +134,7 @@ static __always_inline int swap_tasks(struct task_struct *up, struct task_struct
 		answer = check_gain(up, down);
 	if (answer != BIAS_SWAP_ASKED)
 		return answer;
-	/*
-	 * Start with the task that is preempted: when it returns, the other one
-	 * runs.
-	 */
+	/* Ask the preempted task: when it returns, the other one runs. */
 	if (is_running(down, fast))
 		request_swap(up, slow, down, fast);
 	else if (is_running(up, slow))

@@ -4,39 +4,29 @@
  * Replacement of the capacity table while CPUs read it.
  *
  * Problem
- * Every switch on every CPU reads what CPUs cost, which of them are slow and
- * what a class costs. The agent changes all of that meanwhile. No CPU may
- * compute with half of one table and half of another, and no CPU may wait.
+ * Every switch on every CPU reads the costs of CPUs and classes, and which are
+ * slow, while the agent changes them. No CPU may mix two tables, or wait.
  *
  * Approach
- * There are two copies of the table. The agent writes the copy that is not in
- * force and runs the program below, which puts it in force with one store.
- * table_seq counts the tables, and its lowest bit selects the copy. A reader
- * takes that bit once for each decision. The two copies of an entry share a
- * cache line, so a reader pays one more load. The agent writes a copy again
- * only with the next table, milliseconds later at the earliest, when no CPU
- * reads it any more.
+ * The agent writes the copy of the table that is not in force, and the program
+ * below puts it in force with one store. The lowest bit of table_seq selects
+ * the copy, and a reader takes it once for each decision. Both copies of an
+ * entry share a cache line. When the agent writes the next table, no CPU reads
+ * the old copy any more.
  *
- * The masks of CPUs by tier (idle.bpf.h) exist once. A CPU that changes its
- * tier is first added to the mask of its new tier. Then the table comes into
- * force, and then the CPU leaves its old mask. Meanwhile it is in both, and a
- * search may find it idle as one of its former tier. A search just before would
- * have done the same.
- *
- * A running task gets its new charge rate at its CPU's next tick
- * (account.bpf.h).
+ * The masks by tier (idle.bpf.h) exist once. A CPU joins the mask of its new
+ * tier before the store, and leaves the old one after it: a search meanwhile
+ * may find it as one of its old tier.
  *
  * Limits
- * Only the agent's main thread writes. A program would read a half-written copy
- * if one decision took longer than the half second between two tables. It would
- * then charge one run wrongly.
+ * Only the agent's main thread writes. A decision longer than the half second
+ * between two tables would read a half-written copy and mischarge one run.
  */
 #ifndef BIAS_TABLE_BPF_H
 #define BIAS_TABLE_BPF_H
 
 #include "access.bpf.h"
 
-/* Add @cpu to the mask of @tier in domain @domain if @in, else remove it. */
 static __always_inline void mark_in_domain(u32 domain, u32 cpu, u32 tier, bool in)
 {
 	struct domain *d = bpf_map_lookup_elem(&domains, &domain);
@@ -53,7 +43,6 @@ static __always_inline void mark_in_domain(u32 domain, u32 cpu, u32 tier, bool i
 	bpf_rcu_read_unlock();
 }
 
-/* Do the same for the LLC and the node of @cpu, and for the machine. */
 static __always_inline void mark_in_domains(u32 cpu, u32 tier, bool in)
 {
 	mark_in_domain(llc_of(cpu), cpu, tier, in);
@@ -62,13 +51,11 @@ static __always_inline void mark_in_domains(u32 cpu, u32 tier, bool in)
 		mark_in_domain(home_domain(cpu), cpu, tier, in);
 }
 
-/* Return the tier of @cpu in the table of sequence number @seq. */
 static __always_inline u32 tier_by(u32 cpu, u32 seq)
 {
 	return speeds[bounded((cpu << 1) | (seq & 1), BIAS_MAX_CPUS * BIAS_TABLE_COPIES)].tier;
 }
 
-/* Put the other copy of the table, which the agent has written, in force. */
 SEC("syscall")
 int bias_table_replace(void *ctx)
 {
@@ -78,10 +65,7 @@ int bias_table_replace(void *ctx)
 		if (tier_by(cpu, new) != tier_by(cpu, old))
 			mark_in_domains(cpu, tier_by(cpu, new), true);
 	}
-	/*
-	 * Other CPUs see earlier writes first: the agent's system call and the
-	 * atomics of the masks order them.
-	 */
+	/* The agent's fence and the masks' atomics order earlier writes. */
 	WRITE_ONCE(table_seq, new);
 	bpf_for(cpu, 0, nr_cpus) {
 		if (tier_by(cpu, new) != tier_by(cpu, old))

@@ -4,41 +4,32 @@
  * Tasks of throttled cgroups wait until cpu.max grants them run time.
  *
  * Problem
- * A task whose cgroup has used up its quota must not run, though CPUs idle. It
- * must run again once a period grants more, though no CPU ticks by then. And
- * the kernel ends a scheduler that keeps a task waiting for timeout_ms.
+ * A task without quota left must wait though CPUs idle, and return though no
+ * CPU ticks, before the kernel ends the scheduler (timeout_ms).
  *
  * Approach
- * A running task is stopped by a tick, or when its slice ends. ops.enqueue
- * parks it in a DSQ that no CPU serves. So it does with a throttled task that
- * wakes, after ops.select_cpu has left it alone. Tasks that wait in other DSQs
- * when their group is throttled run until the next tick: the group pays for
- * that later (bias/quota.h).
+ * ops.enqueue parks a throttled task in a DSQ that no CPU serves. One that runs
+ * or waits elsewhere stops at a tick, and its group pays for that later
+ * (bias/quota.h). The weight of a parked task leaves the sums (group.bpf.h).
  *
- * When parked tasks are due, a timer kicks a CPU. The next CPU that dispatches
- * moves them to their shared or pinned DSQs. The timer cannot do that itself:
- * if it interrupts another callback, kernels before 7.1 take the move for a
- * call from that one, and end the scheduler.
- *
- * A parked task does not compete, so its weight is subtracted from the sums
- * above it (group.bpf.h), as if it slept.
+ * When tasks are due, a timer kicks a CPU, and the next CPU that dispatches
+ * moves them to their DSQs. Kernels before 7.1 end the scheduler for such a
+ * move in a timer that interrupts another callback.
  *
  * Invariants
  * The timer is armed while a task is parked. A task's weight is added as often
- * as it is subtracted, whether the timer, an enqueue or the task's own end
- * takes it out. Without a quota anywhere, each check here costs one load.
+ * as it is subtracted, whether a dispatch, an enqueue or its own end takes it
+ * out. Without a quota anywhere, each check here costs one load.
  *
  * Limits
- * A task that comes back has the lag of a wakee at most. So weights within a
- * throttled group count during a period only, and less than elsewhere.
+ * A task that comes back has the lag of a wakee at most, so weights within a
+ * throttled group count less than elsewhere, and only within a period. A group
+ * whose debt exceeds MAX_PARKED_NS runs for a tick: a quota below a tick on
+ * each of many CPUs does not hold. Kthreads, exiting tasks, and tasks without a
+ * context are not throttled. A parked task may hold a lock of the kernel.
  *
- * A group whose debt is more than MAX_PARKED_NS runs for a tick meanwhile, so a
- * quota below a tick on each of many CPUs does not hold. Kthreads, exiting
- * tasks, and tasks without a context are not throttled. A task may be parked
- * while it holds a lock of the kernel. If two CPUs arm the timer at once, the
- * later time may win. Then a task comes back MAX_SLEEP_NS late at most. Of
- * several tasks that come back at once, one may wait for a tick: the CPU that
- * was kicked for it takes another one.
+ * If two CPUs race to arm the timer, a task may come back MAX_SLEEP_NS late. Of
+ * several that come back at once, one may wait for a tick.
  */
 #ifndef BIAS_THROTTLE_BPF_H
 #define BIAS_THROTTLE_BPF_H
@@ -48,16 +39,11 @@
 #include "group.bpf.h"
 #include "queue.bpf.h"
 
-/* Longest time for which a task is parked: well below timeout_ms. */
-#define MAX_PARKED_NS 2000000000ull
-/* Bounds of the timer's sleep, and its sleep until it kicks another CPU. */
-#define MIN_SLEEP_NS   500000ull
+#define MAX_PARKED_NS  2000000000ull /* well below timeout_ms */
+#define MIN_SLEEP_NS   500000ull     /* bounds of the timer's sleep */
 #define MAX_SLEEP_NS   100000000ull
-#define RETRY_SLEEP_NS 1000000ull
+#define RETRY_SLEEP_NS 1000000ull /* sleep until it kicks another CPU */
 
-/*
- * Return until when one of @tg and its ancestors is throttled, or 0 if none is.
- */
 static __always_inline u64 group_throttled_until(struct task_group *tg, u64 now_ns)
 {
 	u64 until_ns = 0;
@@ -79,10 +65,7 @@ static __always_inline u64 group_throttled_until(struct task_group *tg, u64 now_
 	return until_ns;
 }
 
-/*
- * Return until when @p must not run, or 0 if it may. This function is global so
- * that the verifier checks it once.
- */
+/* Return until when @p must not run [ns], or 0. */
 __noinline u64 throttled_until(struct task_struct *p __arg_trusted)
 {
 	if (p->flags & (PF_KTHREAD | PF_EXITING))
@@ -90,13 +73,12 @@ __noinline u64 throttled_until(struct task_struct *p __arg_trusted)
 	return group_throttled_until(group_of(p), bpf_ktime_get_ns());
 }
 
-/* Return true if @p must not run now. */
 static __always_inline bool is_throttled(struct task_struct *p)
 {
 	return READ_ONCE(quotas_seen) && throttled_until(p);
 }
 
-/* Return true if the task of @tctx was parked. From now on it is not. */
+/* Return true if the task was parked. From now on it is not. */
 static __always_inline bool end_parking(struct task_ctx *tctx)
 {
 	if (!READ_ONCE(tctx->parked) || !__sync_lock_test_and_set(&tctx->parked, 0))
@@ -105,7 +87,6 @@ static __always_inline bool end_parking(struct task_ctx *tctx)
 	return true;
 }
 
-/* Return true if @p, which ceases to be runnable, was parked. */
 static __always_inline bool was_parked(struct task_struct *p)
 {
 	struct task_ctx *tctx;
@@ -113,7 +94,6 @@ static __always_inline bool was_parked(struct task_struct *p)
 	return READ_ONCE(quotas_seen) && (tctx = task_ctx_of(p)) && end_parking(tctx);
 }
 
-/* Have the timer fire at @at_ns, within the bounds of its sleep. */
 static __always_inline void arm_timer(struct bpf_timer *timer, u64 at_ns, u64 now_ns)
 {
 	u64 sleep_ns = at_ns - now_ns;
@@ -126,9 +106,6 @@ static __always_inline void arm_timer(struct bpf_timer *timer, u64 at_ns, u64 no
 	bpf_timer_start(timer, sleep_ns, 0);
 }
 
-/*
- * Park @p, which is enqueued on @cpu, if it is throttled. Return true if it is.
- */
 static __always_inline bool park(struct task_struct *p, s32 cpu, u64 enq_flags)
 {
 	u64 now_ns, until_ns, armed_ns;
@@ -163,11 +140,6 @@ static __always_inline bool park(struct task_struct *p, s32 cpu, u64 enq_flags)
 	return true;
 }
 
-/*
- * Prepare the DSQ for which the parked @p of @cpu is due, with @vtime, and
- * return its id. This function and the next are global so that the verifier
- * checks each of them once.
- */
 __noinline u64 dsq_for_parked(struct task_struct *p __arg_trusted, s32 cpu, u64 vtime)
 {
 	u32 queue;
@@ -181,7 +153,6 @@ __noinline u64 dsq_for_parked(struct task_struct *p __arg_trusted, s32 cpu, u64 
 	return queue_dsq(queue);
 }
 
-/* Let @p compete again, and wake a CPU for it. Return 0. */
 __noinline int compete_again(struct task_struct *p __arg_trusted, s32 cpu)
 {
 	struct task_ctx *tctx = task_ctx_of(p);
@@ -198,10 +169,6 @@ __noinline int compete_again(struct task_struct *p __arg_trusted, s32 cpu)
 	return 0;
 }
 
-/*
- * Return until when the parked @p must wait, at most for MAX_PARKED_NS in all,
- * or 0 if it is due.
- */
 static __always_inline u64 parked_until(struct task_struct *p, u64 now_ns)
 {
 	struct task_ctx *tctx = task_ctx_of(p);
@@ -211,11 +178,7 @@ static __always_inline u64 parked_until(struct task_struct *p, u64 now_ns)
 	return throttled_until(p);
 }
 
-/*
- * Unpark the tasks that are due, or only the pinned ones among them. Return
- * when the first one of the others is due. This function is global so that the
- * verifier checks it once.
- */
+/* Unpark due tasks, or only pinned ones. Return when the next task is due. */
 __noinline u64 unpark_pass(bool only_pinned, u64 now_ns)
 {
 	u64 next_ns = now_ns + MAX_SLEEP_NS;
@@ -244,11 +207,7 @@ __noinline u64 unpark_pass(bool only_pinned, u64 now_ns)
 	return next_ns;
 }
 
-/*
- * Unpark the tasks that are due, pinned ones first: others can wait for any
- * CPU. Arm the timer for the next ones. A task that counts as parked but is not
- * in the DSQ yet is looked for again soon.
- */
+/* Pinned tasks go first: the others can wait for any CPU. */
 static __always_inline void unpark_due(void)
 {
 	u64 now_ns = bpf_ktime_get_ns(), next_ns, armed_ns;
@@ -261,23 +220,20 @@ static __always_inline void unpark_due(void)
 	timer = bpf_map_lookup_elem(&unpark_timer, &zero);
 	if (!timer || READ_ONCE(nr_parked) <= 0)
 		return;
+	/* A task is not in the DSQ yet: look again soon. */
 	if (READ_ONCE(nr_parked) > scx_bpf_dsq_nr_queued(bias_dsq_parked()))
 		next_ns = now_ns;
 	armed_ns = READ_ONCE(unpark_at_ns);
 	arm_timer(&timer->timer, armed_ns && armed_ns < next_ns ? armed_ns : next_ns, now_ns);
 }
 
-/* Unpark tasks if the timer has kicked this CPU, or another one, for that. */
 static __always_inline void unpark_in_dispatch(void)
 {
 	if (READ_ONCE(unpark_now) && __sync_lock_test_and_set(&unpark_now, 0))
 		unpark_due();
 }
 
-/*
- * Have a CPU dispatch: an idle one if possible, else one that runs a SCHED_EXT
- * task, beginning behind the CPU that was kicked last.
- */
+/* Make an idle CPU dispatch, else one that runs a SCHED_EXT task, in turn. */
 static __always_inline void kick_to_unpark(void)
 {
 	const struct cpumask *idle_cpus = scx_bpf_get_idle_cpumask();
@@ -314,7 +270,6 @@ static int kick_for_parked(void *map, int *key, struct bpf_timer *timer)
 	return 0;
 }
 
-/* Create the DSQ of parked tasks and the timer that empties it. */
 static s32 init_throttling(void)
 {
 	struct unpark_timer *timer;

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: 2026 The scx_bias authors */
-/*
- * What the BPF side and the agent share: limits, the description of a CPU,
- * which the agent writes, and the statistics, which BPF writes. Both compile
- * this file, and lib/policy asserts the sizes.
- */
+/* What the BPF side and the agent share. lib/policy asserts the sizes. */
 #ifndef BIAS_ABI_H
 #define BIAS_ABI_H
 
@@ -19,29 +15,17 @@
 #define BIAS_MAX_NODES	64
 #define BIAS_CACHE_LINE 64
 
-/* Opted-in cgroups at most. */
 #define BIAS_MAX_OPTED_IN 1024
 
-/*
- * Description of a CPU, as far as it does not depend on the CPU's speed. The
- * agent writes it before attach. `known` is 0 for a CPU that it did not
- * describe.
- */
+/* What a CPU is, apart from its speed. The agent writes it. */
 struct bias_cpu_info {
-	u32 llc;   /* index of its LLC, 0 to nr_llcs - 1 */
-	u32 node;  /* NUMA node */
-	u32 known; /* 1 once described */
-	/*
-	 * Counters that can be read: 1 << enum bias_counter; 0 if the CPU is
-	 * not counted.
-	 */
-	u32 counters;
+	u32 llc;	       /* index of its LLC, 0 to nr_llcs - 1 */
+	u32 node;	       /* NUMA node */
+	u32 known;	       /* 1 once described */
+	u32 counters;	       /* bits of enum bias_counter that can be read */
 	u32 external_permille; /* stall cycles per 1000 external counts */
 	u32 internal_permille; /* the same for internal stalls */
-	/*
-	 * Next CPU in a ring of the CPUs of this core that were online at the
-	 * start. A CPU without siblings names itself.
-	 */
+	/* Next CPU in the ring of this core's CPUs, online at the start. */
 	u32 sibling;
 	u32 nohz_full; /* 1 if the kernel stops its tick for a single task */
 };
@@ -55,18 +39,10 @@ struct bias_speed {
 	u32 tier;      /* type of its core, from BIAS_CLASS_TIERS times class */
 };
 
-/*
- * Types of cores that a class has at most. Tier 0 is the best one of all; an
- * empty tier is left out.
- */
-#define BIAS_CLASS_TIERS 2
+#define BIAS_CLASS_TIERS 2 /* at most; tier 0 is the best, some may be empty */
 #define BIAS_NR_TIERS	 4
 
-/*
- * Copies of the table: CPUs read one while the agent writes the other, see
- * table.bpf.h.
- */
-#define BIAS_TABLE_COPIES 2
+#define BIAS_TABLE_COPIES 2 /* CPUs read one while the agent writes the other */
 
 /* Counters of a CPU, in their order in the map of events. */
 enum bias_counter {
@@ -102,7 +78,6 @@ struct bias_task_report {
 
 _Static_assert(sizeof(struct bias_task_report) == 80, "reports are printed as they lie: without padding");
 
-/* Reasons to follow a cgroup. */
 enum bias_follow {
 	BIAS_FOLLOW_INSIDE = 1,	  /* it is opted in */
 	BIAS_FOLLOW_RELEASED = 2, /* it was; threads may still be SCHED_EXT */
@@ -129,10 +104,7 @@ struct bias_event {
 
 _Static_assert(sizeof(struct bias_event) == 32, "events are sent as they lie: without padding");
 
-/*
- * Statistics, one array per CPU, written by that CPU. This is their only list:
- * the build derives the agent's names and descriptions from it.
- */
+/* The build derives the agent's names and descriptions from this list. */
 enum bias_stat {
 	BIAS_STAT_SELECT_PREV,	   /* wakeups placed on the previous CPU */
 	BIAS_STAT_SELECT_FAST,	   /* wakeups placed on another idle fast CPU */

@@ -4,23 +4,17 @@
  * Costs: what a unit of work of each component costs on a CPU.
  *
  * Problem
- * A single figure per CPU treats a memory-bound task as if it sped up like a
- * compute-bound one.
+ * With one figure per CPU, memory-bound tasks speed up like compute-bound ones.
  *
  * Approach
  * A CPU has one cost per component k: the time for a unit of k, relative to the
- * CPU that is best at k [permille]. 1000 is the best CPU, and 2500 takes two
- * and a half times as long. A task is a CPI stack, the shares of its cycles by
- * component [permille]. Its time is
- *
- *	sum over k of stack[k] * cost[k] / 1000
- *
- * and its speedup is a ratio of two times.
+ * CPU that is best at k [permille]. A task is a CPI stack, the shares of its
+ * cycles by component [permille]. Its time is the sum over k of
+ * stack[k] * cost[k] / 1000, and its speedup a ratio of two times.
  *
  * Invariants
  * A cost is at least 1000 after bias_cost_sanitize(). Shares sum to 1000 after
- * bias_stack_normalise(). For sane inputs no function divides by zero or
- * overflows 64 bits.
+ * bias_stack_normalise(). Sane inputs cause no division by zero or overflow.
  *
  * Limits
  * Components are additive: misses that overlap with execution cost what they
@@ -31,36 +25,27 @@
 
 #include "types.h"
 
-/* Components of a CPI stack. */
 enum bias_component {
-	BIAS_EXECUTE, /* cycles that retire instructions */
-	/* Stalls in the core: mispredicted branches, TLB, private caches. */
-	BIAS_INTERNAL,
-	/* Stalls outside the core: shared caches, memory. */
-	BIAS_EXTERNAL,
+	BIAS_EXECUTE,  /* cycles that retire instructions */
+	BIAS_INTERNAL, /* stalls in the core: branches, TLB, private caches */
+	BIAS_EXTERNAL, /* stalls outside the core: shared caches, memory */
 	BIAS_NR_COMPONENTS,
 };
 
-/* Bounds of a cost [permille of the reference CPU]. */
-#define BIAS_COST_BEST 1000u
+#define BIAS_COST_BEST 1000u /* permille of the reference CPU */
 #define BIAS_COST_MAX  64000u
 
-/* Cost of a unit of each component on one CPU [permille of the best CPU]. */
 struct bias_cost {
 	u32 permille[BIAS_NR_COMPONENTS];
 };
 
-/* CPI stack: shares of a task's cycles by component [permille], sum 1000. */
 struct bias_stack {
 	u32 permille[BIAS_NR_COMPONENTS];
 };
 
 #define BIAS_STACK_SUM 1000u
 
-/*
- * Return @permille limited to the bounds of a cost, so that it can be a
- * divisor.
- */
+/* Limit @permille to the bounds of a cost, so that it can be a divisor. */
 static inline u32 bias_cost_sanitize(u32 permille)
 {
 	if (permille < BIAS_COST_BEST)
@@ -70,11 +55,7 @@ static inline u32 bias_cost_sanitize(u32 permille)
 	return permille;
 }
 
-/*
- * Return the time of a unit of work on a CPU with cost @cost [permille of the
- * time on the reference CPU]. @stack is the work's CPI stack on the reference
- * CPU.
- */
+/* Return the time on a CPU of @cost of work with reference CPI stack @stack. */
 static inline u32 bias_time_permille(const struct bias_stack *stack, const struct bias_cost *cost)
 {
 	u64 sum = 0;
@@ -84,10 +65,7 @@ static inline u32 bias_time_permille(const struct bias_stack *stack, const struc
 	return sum / BIAS_STACK_SUM;
 }
 
-/*
- * Return how many times faster the work of @stack runs on @fast than on @slow
- * [permille]; 1000 for an empty CPI stack.
- */
+/* Return the time on @slow over that on @fast [permille]; 1000 if empty. */
 static inline u32 bias_speedup_permille(const struct bias_stack *stack, const struct bias_cost *slow,
 					const struct bias_cost *fast)
 {
@@ -98,11 +76,7 @@ static inline u32 bias_speedup_permille(const struct bias_stack *stack, const st
 	return (u64)bias_time_permille(stack, slow) * BIAS_COST_BEST / on_fast;
 }
 
-/*
- * Make the shares of @stack sum to BIAS_STACK_SUM. An empty CPI stack becomes
- * pure execution, as is assumed for an unknown task. The largest share absorbs
- * the rounding.
- */
+/* An empty stack becomes pure execution. The largest share absorbs rounding. */
 static inline void bias_stack_normalise(struct bias_stack *stack)
 {
 	u64 sum = 0;
@@ -129,10 +103,6 @@ static inline void bias_stack_normalise(struct bias_stack *stack)
 		stack->permille[BIAS_EXECUTE] += left;
 }
 
-/*
- * Convert a CPI stack measured on a CPU with cost @cost to the reference CPU:
- * divide each share by its component's cost, then normalise.
- */
 static inline void bias_stack_to_reference(struct bias_stack *stack, const struct bias_cost *cost)
 {
 	for (u32 k = 0; k < BIAS_NR_COMPONENTS; k++)
@@ -141,10 +111,7 @@ static inline void bias_stack_to_reference(struct bias_stack *stack, const struc
 	bias_stack_normalise(stack);
 }
 
-/*
- * Return the work done in @ran_ns on a CPU whose cost for it is @cost_permille,
- * as time on the reference CPU [ns]. It overflows only for runs of 200 days.
- */
+/* Convert @ran_ns to reference time [ns]. Runs of 200 days overflow. */
 static inline u64 bias_reference_ns(u64 ran_ns, u32 cost_permille)
 {
 	return ran_ns * BIAS_COST_BEST / bias_cost_sanitize(cost_permille);

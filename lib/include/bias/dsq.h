@@ -3,8 +3,7 @@
 /*
  * DSQ ids. One constructor per DSQ type ensures that no two DSQs share an id.
  *
- *	bits 63..32	0: the kernel's built-in ids have bit 63 set and cannot
- *			collide
+ *	bits 63..32	0: the kernel's built-in ids have bit 63 set
  *	bits 31..28	type of DSQ
  *	bits 27..0	index: LLC * classes + class, or CPU
  */
@@ -13,10 +12,7 @@
 
 #include "types.h"
 
-/*
- * Classes of CPUs and of shared DSQs. A machine without a significant split has
- * fast CPUs only.
- */
+/* Classes of CPUs and DSQs. Without a significant split all CPUs are fast. */
 enum bias_class {
 	BIAS_FAST,
 	BIAS_SLOW,
@@ -32,20 +28,17 @@ enum bias_dsq_kind {
 #define BIAS_DSQ_KIND_SHIFT 28
 #define BIAS_DSQ_INDEX_MASK ((1u << BIAS_DSQ_KIND_SHIFT) - 1)
 
-/* Return the id of the shared DSQ of class @cpu_class in LLC @llc. */
 static inline u64 bias_dsq_shared(u32 llc, u32 cpu_class)
 {
 	return ((u64)BIAS_DSQ_SHARED << BIAS_DSQ_KIND_SHIFT) |
 	       ((llc * BIAS_NR_CLASSES + cpu_class) & BIAS_DSQ_INDEX_MASK);
 }
 
-/* Return the id of the DSQ of the tasks that can run on @cpu only. */
 static inline u64 bias_dsq_pinned(u32 cpu)
 {
 	return ((u64)BIAS_DSQ_PINNED << BIAS_DSQ_KIND_SHIFT) | (cpu & BIAS_DSQ_INDEX_MASK);
 }
 
-/* Return the id of the DSQ of throttled tasks. */
 static inline u64 bias_dsq_parked(void)
 {
 	return (u64)BIAS_DSQ_PARKED << BIAS_DSQ_KIND_SHIFT;

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
- * Hints of marked programs: the class of CPUs that suits the section which a
- * thread executes.
+ * Hints of marked programs: the class of CPUs that suits a thread's section.
  *
  * Problem
  * Counters show a change of behaviour only after a window. A program that marks
  * its sections (lib/mark) knows it at once.
  *
  * Approach
- * A process has a table of BIAS_HINT_SLOTS words in its own memory. A thread
- * stores its pid and its hint in the slot that its pid selects. A hint stands
- * for a task that only executes or only waits for memory, and replaces the
- * predicted speedup.
+ * A process has a table of BIAS_HINT_SLOTS words. A thread stores its pid and
+ * hint in the slot that its pid selects. A hint stands for a task that only
+ * executes or only waits for memory, and replaces the predicted speedup.
  *
  * Invariants
  * Any word is one of three hints. A hint predicts no more than the costs of
@@ -26,9 +24,7 @@
 
 #include "cost.h"
 
-/* Words of a process's table. */
-#define BIAS_HINT_SLOTS 1024
-/* Processes with a table at most. */
+#define BIAS_HINT_SLOTS	 1024
 #define BIAS_HINT_TABLES 256
 
 enum bias_hint {
@@ -45,10 +41,7 @@ static inline u32 bias_hint_of(u32 word, u32 pid)
 	return word >> 2 == pid && hint <= BIAS_HINT_SLOW ? hint : BIAS_HINT_NONE;
 }
 
-/*
- * Return the speedup [permille] of a task that @hint describes, 0 if there is
- * no hint. @slow and @fast are the costs of typical CPUs.
- */
+/* Return the speedup [permille] that @hint stands for, 0 if there is none. */
 static inline u32 bias_hinted_speedup(u32 hint, const struct bias_cost *slow, const struct bias_cost *fast)
 {
 	struct bias_stack stack = {};

@@ -4,76 +4,46 @@
  * Bias: from what a task stalls on to the CPUs that it belongs on.
  *
  * Problem
- * A task that waits for memory gains nothing from a fast core, and a task that
- * executes gains all of the difference. Counters show which of the two a task
- * is while it runs, on any CPU. No trial on both classes of CPUs is needed
- * [Koufaty10].
+ * A task that waits for memory gains nothing from a fast core, one that
+ * executes gains all of the difference. Counters show which it is while it runs
+ * on any CPU, without a trial on both classes [Koufaty10].
  *
  * Approach
- *
- *	counts		What a CPU's counters show of one interval: cycles,
- *			instructions, cycles stalled outside and inside the
- *			core.
- *	window		Counts are converted to time by component on the
- *			reference CPU, and added up over intervals until the
- *			window is full. See below.
- *	profile		A running average of windows. Each new one counts for
- *			half, so windows before the last three weigh an
- *			eighth. An interval that fills several windows at once
- *			counts for more.
+ *	window		Counts of intervals, as time by component on the
+ *			reference CPU, added up until the window is full.
+ *	profile		A running average, half of which is the last window.
+ *			An interval that fills several counts for more.
  *	speedup		Predicted from the CPI stack and the costs of typical
  *			slow and fast CPUs (cost.h).
- *	bias		Fast-biased, slow-biased or unbiased, by two thresholds
- *			with hysteresis. They are a band around the average
- *			speedup of running tasks, weighted by time, or fixed.
- *			A task that gains more than the average belongs on a
- *			fast CPU.
+ *	bias		By a fixed band of speedups, or one around the average
+ *			of running tasks, weighted by time; with hysteresis.
  *
- * A window of N instructions (500 000 by default) is full after
- *
- *	N instructions, or BIAS_WINDOW_CPI * N cycles, so that a task which
- *	hardly progresses is classified as soon as others,
- *
- * but not before
- *
- *	BIAS_WINDOW_MIN_NS * N, at most BIAS_WINDOW_ENOUGH_NS, because a fast
- *	core executes N instructions in a fraction of a millisecond,
- *
- * and in any case after
- *
- *	BIAS_WINDOW_MAX_NS * N.
- *
- * A task's first window does not wait for the least time: any profile is better
- * than none. A tick of 10 ms is one window on any fast CPU, so the average
- * spans several ticks.
- *
- * The counters count cycles in which the core stalls, not misses. Misses that
- * overlap with each other or with execution stall less, so the prediction
- * rightly treats such a task as faster [VanCraeynest12].
+ * A window of N instructions is full after BIAS_WINDOW_CPI * N cycles, too, so
+ * that stalled tasks are classified as soon. It is not full before the lesser
+ * of BIAS_WINDOW_MIN_NS * N and BIAS_WINDOW_ENOUGH_NS: a fast core executes N
+ * in a fraction of a millisecond. A task's first window does not wait for that,
+ * as any profile is better than none. BIAS_WINDOW_MAX_NS * N ends a window in
+ * any case. Counters count stall cycles, not misses: overlapping misses stall
+ * less, and such a task rightly counts as faster [VanCraeynest12].
  *
  * Invariants
- * (Tests are in lib/policy.) Shares sum to 1000. No counts cause a division by
- * zero or an overflow. Impossible counts (backwards, more stalls than cycles)
- * are dropped or cut. A profile moves towards each window and never past it.
- * Bias changes only beyond a threshold. It changes back only beyond the middle
- * between the threshold and the centre of the band.
+ * Shares sum to 1000. No counts cause a division by zero or an overflow:
+ * impossible ones (backwards, more stalls than cycles) are dropped or cut. A
+ * profile moves towards each window and never past it. Bias changes only beyond
+ * a threshold, and back only beyond the middle from there to the band's centre.
  *
  * Limits
- * A core with a larger window overlaps more of the same misses, which the
- * prediction ignores. A loop of dependent loads, which overlaps none,
- * calibrates how external stalls convert between cores. So a task with much
- * memory-level parallelism gains more than predicted.
- *
- * Spinning shows only where PAUSE takes long. It takes 40 to 65 cycles on AMD's
- * Zen, and Arm's YIELD takes one. A loop of nothing but dependent divisions
- * looks the same on old cores.
+ * A loop of dependent loads calibrates how external stalls convert. Other
+ * misses overlap more on a core with a larger window: a task with much
+ * memory-level parallelism gains more than predicted. Spinning shows only where
+ * PAUSE takes long, not on AMD's Zen (40 to 65 cycles), nor with Arm's YIELD
+ * (one). A loop of nothing but dependent divisions looks the same on old cores.
  */
 #ifndef BIAS_PROFILE_H
 #define BIAS_PROFILE_H
 
 #include "cost.h"
 
-/* Counts of one interval on one CPU. */
 struct bias_counts {
 	u64 cycles;
 	u64 instructions;
@@ -81,30 +51,13 @@ struct bias_counts {
 	u64 internal; /* cycles stalled inside the core */
 };
 
-/*
- * Bound on each count of an interval. A counter that went backwards or wrapped
- * exceeds it.
- */
-#define BIAS_COUNTS_MAX (1ull << 40)
-/* Bound on an interval [ns]. A longer one is cut, which keeps its shares. */
-#define BIAS_RAN_MAX_NS (1ull << 32)
-/* Cycles per instruction of a window's size after which it closes. */
-#define BIAS_WINDOW_CPI 4
+#define BIAS_COUNTS_MAX	      (1ull << 40) /* more: backwards or wrapped */
+#define BIAS_RAN_MAX_NS	      (1ull << 32) /* a longer interval is cut */
+#define BIAS_WINDOW_CPI	      4
+#define BIAS_WINDOW_MAX_NS    80      /* per instruction: 40 ms for 500 000 */
+#define BIAS_WINDOW_MIN_NS    16      /* 8 ms, irrelevant below 60 MIPS */
+#define BIAS_WINDOW_ENOUGH_NS 8000000 /* for a window of any size */
 
-/*
- * Time per instruction of a window's size after which it closes in any case
- * [ns]: 40 ms for 500 000 instructions.
- */
-#define BIAS_WINDOW_MAX_NS 80
-/*
- * Time per instruction of a window's size before which it does not close [ns]:
- * 8 ms for 500 000 instructions. It does not matter at 60 MIPS or less.
- */
-#define BIAS_WINDOW_MIN_NS 16
-/* Time that is enough for a window of any size [ns]. */
-#define BIAS_WINDOW_ENOUGH_NS 8000000
-
-/* A window that fills. */
 struct bias_window {
 	u64 ref_ns[BIAS_NR_COMPONENTS]; /* by component, on reference CPU */
 	u64 instructions;
@@ -112,14 +65,12 @@ struct bias_window {
 	u64 ran_ns;
 };
 
-/* Bias of a task. */
 enum bias_task_bias {
 	BIAS_UNBIASED, /* unbiased, or unknown */
 	BIAS_FAST_BIASED,
 	BIAS_SLOW_BIASED,
 };
 
-/* What is known of a task. */
 struct bias_profile {
 	struct bias_stack stack; /* on the reference CPU */
 	u32 speedup_permille;	 /* slow over fast; 0 if unknown */
@@ -128,18 +79,10 @@ struct bias_profile {
 	u32 stable;		 /* windows in a row that agreed */
 };
 
-/*
- * A window agrees with the profile if it changes the speedup by less [permille
- * of the speedup].
- */
-#define BIAS_STABLE_PERMILLE 50
-/* Windows in a row after which a profile is stable. */
-#define BIAS_STABLE_WINDOWS 4
+#define BIAS_STABLE_PERMILLE 50 /* of the speedup: less agrees */
+#define BIAS_STABLE_WINDOWS  4
 
-/*
- * Return true if @counts are possible. A short interval may have no
- * instructions, but it has cycles.
- */
+/* A short interval may have no instructions, but it has cycles. */
 static inline bool bias_counts_valid(const struct bias_counts *counts)
 {
 	return counts->cycles && counts->cycles < BIAS_COUNTS_MAX && counts->instructions < BIAS_COUNTS_MAX &&
@@ -147,21 +90,14 @@ static inline bool bias_counts_valid(const struct bias_counts *counts)
 }
 
 /*
- * Stall cycles inside the core, per instruction, from which on a task spins.
- * Code that waits for another thread repeats a load and PAUSE, which takes 140
- * cycles on Intel's cores from Skylake on: 28 per instruction. A chain of loads
- * from the second-level cache has 16.
+ * Internal stalls per instruction of a task that spins. A loop of load and
+ * PAUSE (140 cycles from Skylake on) has 28, a chain of loads from L2 16.
  */
-#define BIAS_SPIN_CPI 18
-/* Instructions of a tick, with the programs that count. An interval has one. */
-#define BIAS_TICK_INSTRUCTIONS 15000
-/* Speedup that a CPU publishes of a task that spins. No other task has it. */
-#define BIAS_SPEEDUP_SPINS 1
+#define BIAS_SPIN_CPI	       18
+#define BIAS_TICK_INSTRUCTIONS 15000 /* with the programs that count */
+#define BIAS_SPEEDUP_SPINS     1     /* published; no other task has it */
 
-/*
- * Return true if @counts, which are valid and include @ticks ticks, are those
- * of a task that spun throughout.
- */
+/* Return true if a task spun throughout valid @counts with @ticks ticks. */
 static inline bool bias_spins(const struct bias_counts *counts, u32 ticks)
 {
 	u64 kernel = (u64)ticks * BIAS_TICK_INSTRUCTIONS;
@@ -172,27 +108,14 @@ static inline bool bias_spins(const struct bias_counts *counts, u32 ticks)
 	       (counts->internal + kernel * BIAS_SPIN_CPI > counts->instructions * BIAS_SPIN_CPI);
 }
 
-/* Largest factor by which multiplexed counts are scaled. */
-#define BIAS_MUX_MAX 64
-/*
- * A group that ran for less time shows nothing [ns]: half of its counts would
- * come from the kernel's own work of rotating groups.
- */
-#define BIAS_MUX_MIN_NS 500000
+#define BIAS_MUX_MAX	64     /* largest factor for multiplexed counts */
+#define BIAS_MUX_MIN_NS 500000 /* half of less is perf's rotation of groups */
 
-/*
- * Return true if counts over @running_ns represent an interval of @enabled_ns.
- * Short intervals that were counted in full do.
- */
 static inline bool bias_mux_counted(u64 enabled_ns, u64 running_ns)
 {
 	return running_ns >= enabled_ns || running_ns >= BIAS_MUX_MIN_NS;
 }
 
-/*
- * Scale valid counts of multiplexed events, which counted for @running_ns of
- * @enabled_ns, to the whole interval.
- */
 static inline void bias_counts_scale(struct bias_counts *counts, u64 enabled_ns, u64 running_ns)
 {
 	u64 *all[] = {&counts->cycles, &counts->instructions, &counts->external, &counts->internal};
@@ -210,7 +133,6 @@ static inline void bias_counts_scale(struct bias_counts *counts, u64 enabled_ns,
 	}
 }
 
-/* Return @count times a calibrated scale [permille], cut to @most. */
 static inline u64 bias_scaled(u64 count, u32 permille, u64 most)
 {
 	u64 scaled = count * permille / 1000;
@@ -218,19 +140,12 @@ static inline u64 bias_scaled(u64 count, u32 permille, u64 most)
 	return scaled < most ? scaled : most;
 }
 
-/*
- * Return the part of @ran_ns that @cycles are of @total. Both cycles are below
- * BIAS_COUNTS_MAX.
- */
+/* Return @ran_ns * @cycles / @total. Cycles are below BIAS_COUNTS_MAX. */
 static inline u64 bias_part_ns(u64 ran_ns, u64 cycles, u64 total)
 {
 	return (ran_ns * ((cycles << 16) / total)) >> 16;
 }
 
-/*
- * Correct valid counts by the calibrated scales of the CPU's counters. Stalls
- * that exceed the cycles are cut.
- */
 static inline void bias_counts_correct(struct bias_counts *counts, u32 external_permille,
 				       u32 internal_permille)
 {
@@ -239,7 +154,6 @@ static inline void bias_counts_correct(struct bias_counts *counts, u32 external_
 	    bias_scaled(counts->internal, internal_permille, counts->cycles - counts->external);
 }
 
-/* Add corrected counts over @ran_ns on a CPU of cost @cost to @window. */
 static inline void bias_window_add(struct bias_window *window, const struct bias_counts *counts, u64 ran_ns,
 				   const struct bias_cost *cost)
 {
@@ -259,11 +173,7 @@ static inline void bias_window_add(struct bias_window *window, const struct bias
 	window->ran_ns += ran_ns;
 }
 
-/*
- * Return how many windows of @size instructions @window holds, 0 while it is
- * not full. @known is true if the task has a profile of its own, which a window
- * of too short a time must not replace.
- */
+/* A window of too short a time must not replace a @known task's own profile. */
 static inline u32 bias_window_full(const struct bias_window *window, u64 size, bool known)
 {
 	u64 windows, by_cycles, by_time, least_ns;
@@ -284,10 +194,6 @@ static inline u32 bias_window_full(const struct bias_window *window, u64 size, b
 	return windows < 64 ? windows : 64;
 }
 
-/*
- * Compute the CPI stack of a window [permille]. An empty window is pure
- * execution.
- */
 static inline void bias_window_stack(const struct bias_window *window, struct bias_stack *stack)
 {
 	u64 sum = 0;
@@ -301,19 +207,13 @@ static inline void bias_window_stack(const struct bias_window *window, struct bi
 	bias_stack_normalise(stack);
 }
 
-/*
- * Return @from moved towards @to by the weight of @windows windows: a half,
- * three quarters, seven eighths, or all of the way.
- */
+/* Move @from towards @to: half of the way by one window, all of it by four. */
 static inline u32 bias_towards(u32 from, u32 to, u32 windows)
 {
 	u32 left;
 
 	if (windows >= 4)
 		return to;
-	/*
-	 * Unsigned: BPF instruction sets before version 4 lack signed division.
-	 */
 	left = (to > from ? to - from : from - to) >> windows;
 	return to > from ? to - left : to + left;
 }
@@ -323,10 +223,7 @@ static inline u32 bias_difference(u32 a, u32 b)
 	return a > b ? a - b : b - a;
 }
 
-/*
- * Add a closed @window, as long as @windows >= 1 windows, to @profile. Predict
- * the speedup between CPUs of cost @slow and @fast, and empty the window.
- */
+/* Add a closed @window, as long as @windows >= 1 windows, and empty it. */
 static inline void bias_profile_update(struct bias_profile *profile, struct bias_window *window, u32 windows,
 				       const struct bias_cost *slow, const struct bias_cost *fast)
 {
@@ -363,10 +260,7 @@ static inline bool bias_profile_stable(const struct bias_profile *profile)
 	return profile->stable >= BIAS_STABLE_WINDOWS;
 }
 
-/*
- * Return the bias of a task with @speedup (0 if unknown) and the bias @before,
- * by thresholds @low <= @high [permille]. A quarter of the band is hysteresis.
- */
+/* Classify by thresholds [permille]. A quarter of the band is hysteresis. */
 static inline u32 bias_classify(u32 before, u32 speedup, u32 low, u32 high)
 {
 	u32 margin = high > low ? (high - low) / 4 : 0;
@@ -380,17 +274,10 @@ static inline u32 bias_classify(u32 before, u32 speedup, u32 low, u32 high)
 	return BIAS_UNBIASED;
 }
 
-/* Half the width of the band around the average speedup [permille of it]. */
-#define BIAS_BAND_PERMILLE 50
-/* Each tick of a CPU moves the average by the difference / 2^n. */
-#define BIAS_AVERAGE_SHIFT 5
-/* Binary places with which the average is kept. */
+#define BIAS_BAND_PERMILLE  50 /* half of the band around the average */
+#define BIAS_AVERAGE_SHIFT  5  /* a tick moves the average by 2^-n of the way */
 #define BIAS_AVERAGE_PLACES 8
 
-/*
- * Return the average speedup, with binary places, after a tick that saw a task
- * of @speedup. An @average of 0 means none yet.
- */
 static inline u32 bias_average_step(u32 average, u32 speedup)
 {
 	u32 target = speedup << BIAS_AVERAGE_PLACES;
@@ -413,10 +300,7 @@ static inline u32 bias_band_high(u32 average)
 	return ((u64)(average >> BIAS_AVERAGE_PLACES) * (1000 + BIAS_BAND_PERMILLE) + 999) / 1000 + 1;
 }
 
-/*
- * Return true if a task of speedup @a gains clearly more from a fast CPU than
- * one of @b. False if either is unknown.
- */
+/* Return true if @a is clearly more than @b, and both are known (not 0). */
 static inline bool bias_gains_more(u32 a, u32 b, u32 margin_permille)
 {
 	return a && b && (u64)a * 1000 > (u64)b * (1000 + margin_permille);

@@ -1,31 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
- * Interface of planned swaps between the agent and the BPF side, and the record
- * of a task's recent speed.
+ * Interface of planned swaps to the agent, and record of a task's recent speed.
  *
  * Problem
  * The verdict on a swap compares both tasks before and after it, by
- * instructions per run time on the old and on the new CPU. Sums since the start
- * of a task would mix phases and CPUs.
+ * instructions per run time on the old and the new CPU. Sums since a task's
+ * start would mix phases and CPUs.
  *
  * Approach
- * A task has two sums, one for each class of CPUs. So a task that other tasks
- * preempt again and again, and that migrates between classes, has a rate for
- * both.
- *
- * Some events empty a sum. A window that unsettles the profile empties both,
- * because a task is often swapped just when its behaviour has changed. A
- * planned swap empties the sum of the class to which the task goes, so that
- * later work there was done after the swap.
- *
- * A sum over more than BIAS_WORK_NS of run time is halved, so that it covers
- * the last BIAS_WORK_NS / 2 to BIAS_WORK_NS.
+ * A task has a sum for each class of CPUs, so that it has both rates even if it
+ * is often preempted and migrated. A sum over more than BIAS_WORK_NS is halved.
+ * A window that unsettles the profile empties both: a task is often swapped
+ * just when it has changed. A planned swap empties that of the new class.
  *
  * Invariants
- * (Tests are in lib/policy.) Halving keeps a steady task's rate to a part in a
- * million. Work on one class does not change the sum of the other. A sum never
- * covers more than BIAS_WORK_NS plus one interval.
+ * Halving keeps a steady rate to a part in a million. Work on one class leaves
+ * the other's sum alone. A sum covers at most BIAS_WORK_NS and an interval.
  *
  * Limits
  * CPUs of a class count as equal. A sum may be as old as the task's last run on
@@ -37,16 +28,13 @@
 #include "profile.h"
 #include "dsq.h"
 
-/* Recent work of a task on CPUs of each class. */
 struct bias_work {
 	u64 instructions[BIAS_NR_CLASSES];
 	u64 ran_ns[BIAS_NR_CLASSES]; /* time over which these were counted */
 };
 
-/* Time after which a sum is halved [ns]. */
-#define BIAS_WORK_NS 200000000ull
+#define BIAS_WORK_NS 200000000ull /* run time after which a sum is halved */
 
-/* Add an interval of @ran_ns with valid counts on a CPU of @cpu_class. */
 static inline void bias_work_add(struct bias_work *work, u64 instructions, u64 ran_ns,
 				 enum bias_class cpu_class)
 {
@@ -58,7 +46,6 @@ static inline void bias_work_add(struct bias_work *work, u64 instructions, u64 r
 	work->ran_ns[cpu_class] += ran_ns;
 }
 
-/* Empty the sum of @cpu_class, which no longer measures the task. */
 static inline void bias_work_forget(struct bias_work *work, enum bias_class cpu_class)
 {
 	work->instructions[cpu_class] = 0;
@@ -99,7 +86,6 @@ struct bias_swap_request {
 	u32 down_cpu; /* fast */
 };
 
-/* Answer of bias_swap_ask. */
 enum bias_swap_answer {
 	BIAS_SWAP_ASKED,     /* requested; the CPUs may still drop it */
 	BIAS_SWAP_NO_PAIR,   /* not a slow and a fast CPU of one node */

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: 2026 The scx_bias authors */
-/*
- * Integer types for headers that are compiled in three ways: for BPF, after
- * vmlinux.h, which has these types; for the host's tests; and for bindgen.
- */
+/* Integer types as in vmlinux.h, for the host's tests and for bindgen. */
 #ifndef BIAS_TYPES_H
 #define BIAS_TYPES_H
 

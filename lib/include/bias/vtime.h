@@ -4,36 +4,27 @@
  * Fairness: vtime in units of work.
  *
  * Problem
- * On unequal CPUs equal time is not equal progress. A task that ran 10 ms on a
- * core of 0.4 speed has done the work of 4 ms. If time were charged, a task on
- * a slow core would stay behind for good.
+ * On unequal CPUs equal time is not equal progress: 10 ms at 0.4 speed do the
+ * work of 4 ms. If time were charged, a task on a slow core would stay behind.
  *
  * Approach
- * A task is charged in reference time, the time that the reference CPU would
- * have needed for the same work (bias_reference_ns()), divided by its weight.
- * The task with the lowest vtime goes first, so a task that ran on a slow CPU
- * lags and is served next. Running tasks rotate over the fast cores when their
- * lag exceeds a threshold, for equal progress [VanCraeynest13].
+ * A task is charged in reference time, the time that the reference CPU needs
+ * for the same work, divided by its weight. The lowest vtime goes first, so a
+ * task that ran on a slow CPU is next. Running tasks rotate [VanCraeynest13].
  *
  * Invariants
- * (Tests are in lib/policy.) The charge for a run of a microsecond or more is
- * never zero, and decreases with weight and with cost. A sleeper gains one lag
- * limit at most. A slice never leaves [min, max].
+ * A charge for a microsecond or more is never zero, and falls with weight and
+ * cost. A sleeper gains one lag limit at most. A slice never leaves [min, max].
  *
  * Limits
  * The work of a task without a profile is charged by the execute component.
- * clock.h defines where tasks start that wake or are new.
  */
 #ifndef BIAS_VTIME_H
 #define BIAS_VTIME_H
 
 #include "cost.h"
 
-/*
- * Weights are the kernel's times 1024, so that a small share of a large group
- * is not rounded away. The kernel's are 1 to 10000, and 100 for nice 0 and for
- * a cgroup's default.
- */
+/* Kernel weights (1 to 10000) times 1024: a small share of a group survives. */
 #define BIAS_WEIGHT_SHIFT  10
 #define BIAS_WEIGHT_NICE_0 (100u << BIAS_WEIGHT_SHIFT)
 
@@ -43,47 +34,33 @@ static inline bool bias_vtime_before(u64 a, u64 b)
 	return (s64)(a - b) < 0;
 }
 
-/*
- * Return the vtime for @work_ns of reference time at @weight (shifted). A
- * weight of 0 counts as the smallest.
- */
+/* Return the vtime for @work_ns of reference time at @weight (shifted). */
 static inline u64 bias_charge(u64 work_ns, u32 weight)
 {
 	return work_ns * BIAS_WEIGHT_NICE_0 / (weight ? weight : 1);
 }
 
-/*
- * Return where a waking task starts: at its own @vtime, but at most @lag_ns
- * behind @now.
- */
+/* A waking task starts at most @lag_ns behind @now. */
 static inline u64 bias_wakeup_vtime(u64 vtime, u64 now, u64 lag_ns)
 {
 	return bias_vtime_before(vtime, now - lag_ns) ? now - lag_ns : vtime;
 }
 
-/*
- * Return true if a task of @vtime may preempt a running one of vtime @running
- * before its slice ends. It must lag by half a slice: between tasks that are
- * about level, switches would cost more than they mend.
- */
+/* Preempt for half a slice of lag: for less, switches cost too much. */
 static inline bool bias_goes_before(u64 vtime, u64 running, u64 slice_ns)
 {
 	return bias_vtime_before(vtime + slice_ns / 2, running);
 }
 
-/*
- * Return where a task waits: at its own @vtime, but at most @ahead_ns ahead of
- * @now. Newcomers start at @now, and enough of them would starve it.
- */
+/* Newcomers start at @now, and would starve a task further ahead of it. */
 static inline u64 bias_queue_vtime(u64 vtime, u64 now, u64 ahead_ns)
 {
 	return bias_vtime_before(now + ahead_ns, vtime) ? now + ahead_ns : vtime;
 }
 
 /*
- * Return what a task may be forgiven after a charge, if it was @earned before,
- * all in ns: so much that its progress is @unfairness_permille of that of an
- * equal task which is forgiven nothing, but at most @most.
+ * Return what may be forgiven after @charge, at most @most: so much that a task
+ * makes @unfairness_permille of an equal one's progress. All are in ns.
  */
 static inline u64 bias_earn(u64 earned, u64 charge, u32 unfairness_permille, u64 most)
 {
@@ -92,10 +69,7 @@ static inline u64 bias_earn(u64 earned, u64 charge, u32 unfairness_permille, u64
 	return earned < most ? earned : most;
 }
 
-/*
- * Return what is forgiven of a lead that is @excess too long, and take it from
- * @earned. What exceeds @most is forgiven in any case.
- */
+/* Forgive of @excess what was @earned, and in any case what exceeds @most. */
 static inline u64 bias_spend(u64 *earned, u64 excess, u64 most)
 {
 	u64 spent = excess < *earned ? excess : *earned;
@@ -104,11 +78,7 @@ static inline u64 bias_spend(u64 *earned, u64 excess, u64 most)
 	return excess - spent < most ? spent : excess - most;
 }
 
-/*
- * Return how far ahead [ns] a task of @weight (shifted) may wait: the charge
- * for two slices, so that its weight counts, but no less than two slices. Time
- * bounds its wait, see overdue.bpf.h.
- */
+/* The charge for two slices: weight counts. overdue.bpf.h bounds the wait. */
 static inline u64 bias_ahead_ns(u64 slice_ns, u32 weight)
 {
 	u64 ahead = bias_charge(2 * slice_ns, weight);
@@ -117,12 +87,8 @@ static inline u64 bias_ahead_ns(u64 slice_ns, u32 weight)
 }
 
 /*
- * Return a slice [ns]: all of @slice_ns if no task waits, else a share of it.
- * @waiting tasks wait in a DSQ that @cpus CPUs serve. The slice is at least
- * @min_ns, but never more than @slice_ns.
- *
- * Only a CPU's part of the DSQ counts, rounded up: slices divided by the whole
- * DSQ would only add switches.
+ * Return a share of @slice_ns for each task of a CPU's part of the DSQ. Shares
+ * of the whole DSQ would only add switches.
  */
 static inline u64 bias_slice(u64 slice_ns, u64 min_ns, u32 waiting, u32 cpus)
 {
@@ -134,10 +100,8 @@ static inline u64 bias_slice(u64 slice_ns, u64 min_ns, u32 waiting, u32 cpus)
 }
 
 /*
- * Return the weight of a task as seen from the top of the cgroup tree. At each
- * level it is the part @weight of the level's active weight @active, times the
- * weight @group of the whole level. It is never zero. @active may be less than
- * @weight, even negative, while CPUs owe parts of it.
+ * Return a task's weight one level up: its part of the level's @active weight,
+ * times @group. While CPUs owe parts, @active may be less, even negative.
  */
 static inline u32 bias_group_weight(u32 weight, u32 group, s64 active)
 {
