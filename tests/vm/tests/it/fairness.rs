@@ -40,6 +40,16 @@ mod full {
     }
 
     #[test]
+    fn weights_are_honoured_at_250_hz() {
+        shares("6.12-250", "240x4");
+    }
+
+    #[test]
+    fn weights_are_honoured_with_preempt_rt() {
+        shares("6.12-rt", "600x4");
+    }
+
+    #[test]
     fn weights_are_honoured_on_7_3() {
         shares("7.3", "SYM");
     }

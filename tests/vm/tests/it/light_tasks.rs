@@ -74,6 +74,11 @@ mod full {
     }
 
     #[test]
+    fn light_tasks_wait_for_three_seconds_at_most_at_250_hz() {
+        light_tasks("6.12-250", "240x2");
+    }
+
+    #[test]
     fn light_tasks_wait_for_three_seconds_at_most_at_1000_hz() {
         light_tasks("6.12-1000", "600x2");
     }
