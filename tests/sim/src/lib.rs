@@ -14,6 +14,7 @@ pub mod campaign;
 pub mod case;
 pub mod command;
 pub mod compile;
+pub mod deletion;
 pub mod engine;
 pub mod entitlement;
 pub mod fault_report;

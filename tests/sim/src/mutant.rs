@@ -55,22 +55,7 @@ impl Mutant {
     /// # Errors
     /// As above.
     pub fn compile_as(&self, directory: &Path, variant: Variant) -> Result<PathBuf> {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let root = here.ancestors().nth(2).context("tests/sim has no workspace above it")?;
-        let bpf = directory.join("bpf");
-        std::fs::create_dir_all(&bpf).with_context(|| format!("cannot make {}", bpf.display()))?;
-        for entry in std::fs::read_dir(root.join("bpf")).context("cannot read bpf/")? {
-            let entry = entry.context("cannot read bpf/")?;
-            let text = std::fs::read_to_string(entry.path())
-                .with_context(|| format!("cannot read {}", entry.path().display()))?;
-            let text =
-                if entry.file_name().to_string_lossy() == self.file { self.apply(&text)? } else { text };
-            std::fs::write(bpf.join(entry.file_name()), text).context("cannot copy bpf/")?;
-        }
-        let source = Source { bpf: &bpf, include: &root.join("lib/include"), unit: &here.join("c") };
-        let object = directory.join("mutant.so");
-        compile::compile(compile::CLANG, source, variant, directory, &object)?;
-        Ok(object)
+        compile_as(&self.file, |text| self.apply(text), directory, variant)
     }
 
     fn apply(&self, text: &str) -> Result<String> {
@@ -83,4 +68,39 @@ impl Mutant {
         );
         Ok(text.replace(&self.old, &self.new))
     }
+}
+
+/// Compile `bpf/` with `change` of one file into `directory`, and return the path of the object.
+///
+/// # Errors
+/// Fail if the change does, or the code does not compile.
+pub fn compile_changed(
+    file: &str,
+    change: impl Fn(&str) -> Result<String>,
+    directory: &Path,
+) -> Result<PathBuf> {
+    compile_as(file, change, directory, Variant::Plain)
+}
+
+fn compile_as(
+    file: &str,
+    change: impl Fn(&str) -> Result<String>,
+    directory: &Path,
+    variant: Variant,
+) -> Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.ancestors().nth(2).context("tests/sim has no workspace above it")?;
+    let bpf = directory.join("bpf");
+    std::fs::create_dir_all(&bpf).with_context(|| format!("cannot make {}", bpf.display()))?;
+    for entry in std::fs::read_dir(root.join("bpf")).context("cannot read bpf/")? {
+        let entry = entry.context("cannot read bpf/")?;
+        let text = std::fs::read_to_string(entry.path())
+            .with_context(|| format!("cannot read {}", entry.path().display()))?;
+        let text = if entry.file_name().to_string_lossy() == file { change(&text)? } else { text };
+        std::fs::write(bpf.join(entry.file_name()), text).context("cannot copy bpf/")?;
+    }
+    let source = Source { bpf: &bpf, include: &root.join("lib/include"), unit: &here.join("c") };
+    let object = directory.join("mutant.so");
+    compile::compile(compile::CLANG, source, variant, directory, &object)?;
+    Ok(object)
 }

@@ -6,8 +6,11 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use clap::Parser;
 
 use super::failure::{Failure, Result};
@@ -15,6 +18,7 @@ use super::figures;
 use crate::campaign;
 use crate::case::{Case, TaskSpec};
 use crate::compile::{self, Source, Variant};
+use crate::deletion;
 use crate::findings;
 use crate::kernel::Kernel;
 use crate::load::{Program, stacks};
@@ -53,8 +57,24 @@ enum Developer {
         #[arg(long, value_name = "DIRECTORY")]
         bpf: Option<PathBuf>,
     },
+    /// Leave out each statement of bpf/ in turn, and list those that no case misses: hours
+    Delete {
+        /// Only of these files
+        files: Vec<String>,
+        /// Random cases, after scenarios and families
+        #[arg(long, default_value = "300")]
+        cases: u64,
+    },
     /// Measure the simulator's speed and the scheduler's work per switch on 8 to 1024 CPUs
     Figures,
+    /// Try the NTH change of a file; fail if a case finds it
+    #[command(hide = true)]
+    Change {
+        file: String,
+        nth: usize,
+        #[arg(long, default_value = "300")]
+        cases: u64,
+    },
     /// Run cases with a shared object, which may end the process
     #[command(hide = true)]
     Drive {
@@ -63,11 +83,13 @@ enum Developer {
     },
 }
 
+/// Time after which a change counts as one that hangs.
+const CHANGE_LIMIT: Duration = Duration::from_secs(240);
 /// Cases after which faults are printed.
 const PART: u64 = 1000;
 
 /// Names of the commands.
-const NAMES: [&str; 4] = ["survey", "repeat", "figures", "drive"];
+const NAMES: [&str; 6] = ["survey", "repeat", "delete", "change", "figures", "drive"];
 
 /// Return true if these words, of which the first is the program, are a command of this module.
 #[must_use]
@@ -103,6 +125,8 @@ pub fn run(words: &[OsString]) -> Result<()> {
             })
             .map_err(failed)
         }
+        Developer::Delete { files, cases } => delete(&files, cases).map_err(failed),
+        Developer::Change { file, nth, cases } => change(&file, nth, cases).map_err(failed),
         Developer::Figures => figures::print().map_err(failed),
         Developer::Drive { object } => drive(&object).map_err(failed),
     }
@@ -150,6 +174,65 @@ fn survey(from: u64, cases: u64, image: Image<'_>) -> anyhow::Result<()> {
         println!("{word} {rule}: {} cases, {first:?}", seeds.len());
     }
     Ok(())
+}
+
+/// Return the text of a file of `bpf/`.
+fn text_of(file: &str) -> anyhow::Result<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf").join(file);
+    std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Print each change of `files` of `bpf/`, or of all of them, that no case finds. Each has a process of
+/// its own, because it may crash or hang.
+fn delete(files: &[String], cases: u64) -> anyhow::Result<()> {
+    let bpf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
+    let all = std::fs::read_dir(bpf)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let mut all = all.collect::<std::io::Result<Vec<_>>>()?;
+    all.retain(|name| files.is_empty() || files.contains(name));
+    all.sort_unstable();
+    let mut changes = Vec::new();
+    for file in all {
+        let text = text_of(&file)?;
+        changes.extend(deletion::changes(&text).iter().enumerate().map(|(nth, change)| {
+            (format!("{file}:{}: {}", change.line, change.describe(&text)), file.clone(), nth)
+        }));
+    }
+    let (next, survived) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = || -> anyhow::Result<()> {
+        while let Some((what, file, nth)) = changes.get(next.fetch_add(1, Relaxed)) {
+            let mut one = std::process::Command::new(std::env::current_exe()?);
+            one.args(["change", file, &nth.to_string(), "--cases", &cases.to_string()]);
+            if one.output()?.status.success() {
+                survived.fetch_add(1, Relaxed);
+                println!("{what}");
+            }
+        }
+        Ok(())
+    };
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        let started: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        started
+            .into_iter()
+            .try_for_each(|one| one.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked"))))
+    })?;
+    println!("{} of {} changes are missed by no case", survived.into_inner(), changes.len());
+    Ok(())
+}
+
+/// Try one change. Fail with what finds it.
+fn change(file: &str, nth: usize, cases: u64) -> anyhow::Result<()> {
+    let changes = deletion::changes(&text_of(file)?);
+    let change = changes.get(nth).context("there is no such change")?;
+    let scratch = tempfile::tempdir()?;
+    std::thread::spawn(|| {
+        std::thread::sleep(CHANGE_LIMIT);
+        std::process::exit(1);
+    });
+    match deletion::find(file, change, cases, scratch.path())? {
+        Some(found) => anyhow::bail!("{found}"),
+        None => Ok(()),
+    }
 }
 
 fn repeat(mut case: Case, shrinks: bool, image: Image<'_>) -> anyhow::Result<()> {
