@@ -17,7 +17,8 @@
  *
  * Invariants
  * While its LLC's CPUs dispatch and one may run it, a task waits 2 * OVERDUE_NS
- * and a slice at most, then a turn of each overdue task. No vtime changes.
+ * and a slice at most, then until the global DSQ has drained, and there a turn
+ * of each task before it. No vtime changes.
  *
  * Limits
  * While tasks wait in the global DSQ, a FIFO, CPUs do not dispatch and unpark

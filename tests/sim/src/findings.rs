@@ -58,21 +58,6 @@ pub const FINDINGS: &[Finding] = &[
         cause: "before 6.19 the kernel reports a CPU that is taken only where a SCHED_EXT task ran",
     },
     Finding {
-        rule: "idle-taken",
-        per_100_000: 4,
-        cause: "a wakee reaches the local DSQ of an idle CPU just after real-time work has taken it",
-    },
-    Finding {
-        rule: "parked",
-        per_100_000: 1,
-        cause: "not known; the limit of the cgroup changes at that time",
-    },
-    Finding {
-        rule: "starved",
-        per_100_000: 2,
-        cause: "a turn of each of 900 tasks that wait for one CPU takes longer than the bound allows",
-    },
-    Finding {
         rule: "steps",
         per_100_000: 5,
         cause: "one call of ops.dispatch may look for overdue tasks in each DSQ of its cache and twice \
@@ -104,18 +89,6 @@ pub const FINDINGS: &[Finding] = &[
         rule: "share-yield",
         per_100_000: 5,
         cause: "a yield lets a task of its own cache go first at any lag, so those beside more yields gain",
-    },
-    Finding {
-        rule: "share-fork",
-        per_100_000: 3,
-        cause: "each process of a chain pays half a slice when it starts, and what its parent has run since \
-                the last tick is charged to none that competes",
-    },
-    Finding {
-        rule: "share-affinity",
-        per_100_000: 1,
-        cause: "beside tasks pinned to a CPU in more demand, the free tasks lag there, and tasks confined to \
-                the other CPUs get up to a quarter more",
     },
     Finding {
         rule: "share-hop",

@@ -5,8 +5,9 @@
 //! # Approach
 //!
 //! The promise is one in time (`bpf/overdue.bpf.h`): a task waits in a DSQ of the scheduler for two
-//! marks at most, and then in the kernel's global DSQ, which is a FIFO. There each other task may
-//! have a turn before it, on the CPUs that it may use, and a turn lasts a tick at least.
+//! marks at most, then until the kernel's global DSQ is empty, and then there, in a FIFO. So each
+//! other task may have two turns before it, on the CPUs that it may use, and a turn lasts a tick at
+//! least.
 //!
 //! # Limits
 //!
@@ -24,7 +25,7 @@ const MARKS_NS: u64 = 3_000_000_000;
 impl Kernel {
     /// Return for how long `task` may wait at most, for a wait that ends now [ns].
     fn longest_wait_ns(&self, task: TaskId) -> u64 {
-        let turns_ns = self.tasks.len() as u64 * (self.case.tick_ns + SLICE_MIN_NS);
+        let turns_ns = 2 * self.tasks.len() as u64 * (self.case.tick_ns + SLICE_MIN_NS);
         let wait_ns = MARKS_NS + turns_ns / self.tasks[task].allowed().count().max(1) as u64;
         let since_ns = self.now().saturating_sub(wait_ns);
         let taken_ns = self.case.disturbances.iter().map(|disturb| match disturb.what {
