@@ -31,8 +31,8 @@ const READ_BY_BUILD: [(&str, &str); 3] =
     [("bias_policy", "lib/include"), ("bias_agent", "bpf"), ("bias_sim", "bpf")];
 /// Files that decide on each build.
 const COMMON: [&str; 3] = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml"];
-/// The C file of which a build reads the comments: they describe statistics.
-const DESCRIBED: &str = "lib/include/bias/abi.h";
+/// Where C text begins and ends of which a build reads the comments: they describe statistics.
+const DESCRIBED: (&str, &str) = ("enum bias_stat {", "};");
 
 /// What `cargo metadata` tells of the workspace.
 #[derive(Deserialize)]
@@ -126,10 +126,10 @@ impl Built {
             for file in files {
                 let name = file.strip_prefix(&self.root).ok()?.to_string_lossy().into_owned();
                 let text = fs::read(&file).ok()?;
-                let is_plain_c = [".c", ".h"].iter().any(|end| name.ends_with(end)) && name != DESCRIBED;
+                let is_c = [".c", ".h"].iter().any(|end| name.ends_with(end));
                 parts.push(name.into_bytes());
-                let plain = is_plain_c.then(|| without_comments(&String::from_utf8_lossy(&text)));
-                parts.push(plain.map_or(text, String::into_bytes));
+                let code = is_c.then(|| code_of(&String::from_utf8_lossy(&text)));
+                parts.push(code.map_or(text, String::into_bytes));
             }
             Some(cache::digest(&parts))
         }))
@@ -169,7 +169,15 @@ fn closure<'a>(package: &'a Package, packages: &BTreeMap<&'a str, &'a Package>) 
     found
 }
 
-/// Return a C text without comments, empty lines, and blanks at ends of lines.
+/// Return what of a C text decides on a build.
+fn code_of(text: &str) -> String {
+    let Some((before, rest)) = text.split_once(DESCRIBED.0) else { return without_comments(text) };
+    let (described, after) = rest.split_once(DESCRIBED.1).unwrap_or((rest, ""));
+    [&without_comments(before), DESCRIBED.0, described, &without_comments(after)].concat()
+}
+
+/// Return a C text without comments and empty lines, with one blank for several: clang-format aligns
+/// what stands beside comments.
 fn without_comments(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -185,8 +193,8 @@ fn without_comments(text: &str) -> String {
         };
         rest = &rest[taken..];
     }
-    let lines = code.lines().map(str::trim_end).filter(|line| !line.is_empty());
-    lines.flat_map(|line| [line, "\n"]).collect()
+    let lines = code.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    lines.filter(|line| !line.is_empty()).flat_map(|line| [line, "\n".into()]).collect()
 }
 
 /// Return the length of the literal between two `quote` at the start of `text`.
@@ -267,7 +275,7 @@ mod tests {
             let files = built.files(Path::new(program)).unwrap().unwrap();
             files.contains(&workspace().join(file))
         };
-        assert!(has("scx_bias", "bpf/main.bpf.c") && has("scx_bias", DESCRIBED));
+        assert!(has("scx_bias", "bpf/main.bpf.c") && has("scx_bias", "lib/include/bias/abi.h"));
         assert!(has("bias-bench-sim", "tests/sim/tests/mutations.rs"));
         assert!(has("libampvm_plugin.so", "tests/ampvm/abi/src/lib.rs"));
         assert!(!has("libampvm_plugin.so", "bpf/main.bpf.c") && !has("bias-bench", "bpf/main.bpf.c"));
@@ -275,11 +283,16 @@ mod tests {
 
     #[test]
     fn a_comment_of_c_changes_nothing_and_a_string_counts() {
-        let plain = without_comments("int a;\nint b; \n");
-        let commented = "/* what\n * it is */\nint a; // one\n\nint b; /* two */\n";
+        let plain = without_comments("int a;\nint b; \n#define C 1\n");
+        let commented =
+            "/* what\n * it is */\nint a; // one\n\nint b; /* two */\n#define C\t  1 /* three */\n";
         assert_eq!(without_comments(commented), plain);
         let strings = "s = \"/* \\\" no */\" + '\\'' + '\"';\n";
         assert_eq!(without_comments(strings), strings);
         assert_eq!(without_comments("a / b; /* no end"), "a / b;\n");
+        let statistics =
+            |what: &str| format!("/* all */\nenum bias_stat {{\n\tA, /* {what} */\n}};\n/* end */\n");
+        assert_ne!(code_of(&statistics("tasks")), code_of(&statistics("wakeups")));
+        assert_eq!(code_of(&statistics("tasks").replace("/* all */", "")), code_of(&statistics("tasks")));
     }
 }
