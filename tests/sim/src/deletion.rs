@@ -4,8 +4,8 @@
 //!
 //! # Problem
 //!
-//! A list of mutations that somebody wrote holds the mechanisms that came to mind. A mechanism that
-//! nobody thought of may do nothing, and no test tells.
+//! The list of mutations covers only mechanisms that are known. A mechanism outside of it may do
+//! nothing, and every test passes.
 //!
 //! # Approach
 //!
