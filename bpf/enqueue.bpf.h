@@ -136,19 +136,15 @@ static __always_inline bool send_to_idle(struct task_struct *p, s32 cpu, u64 enq
  */
 static __always_inline void kick_idle_cpus(s32 self)
 {
-	u32 nr = nr_cpus, kicks = 0, i;
+	s32 cpu = self;
+	u32 i;
 
-	if (!nr || nr > BIAS_MAX_CPUS)
-		return;
-	bpf_for(i, 1, nr < MAX_SCAN ? nr : MAX_SCAN) {
-		s32 cpu = bounded(((u32)self + i) % nr, BIAS_MAX_CPUS);
-
-		if (llc_of(cpu) != llc_of(self))
-			continue;
+	bpf_for(i, 0, MAX_IDLE_KICKS) {
+		cpu = cpu_info_of(cpu)->next;
+		if (cpu == self)
+			break;
 		/* A CPU that is busy now may idle when the kick arrives. */
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		if (++kicks == MAX_IDLE_KICKS)
-			break;
 	}
 }
 

@@ -168,7 +168,7 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 
 	unpark_in_dispatch();
 	if (READ_ONCE(llc_ctx_of(llc_of(cpu))->looked_before) != READ_ONCE(overdue_before))
-		look_for_overdue(llc_of(cpu));
+		look_for_overdue(cpu);
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
 		/* The kick for a task may come before it: dispatch again. */
 		if (task_arrives(cctx)) {

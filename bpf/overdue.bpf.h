@@ -75,11 +75,13 @@ __noinline int move_to_global(u64 dsq, u64 before, u32 most)
 	return 0;
 }
 
-/* Search the pinned DSQs of all @llc's CPUs, too: one may not dispatch. */
-__noinline int look_for_overdue(u32 llc)
+/* Search the pinned DSQs of all of @cpu's LLC, too: one may not dispatch. */
+__noinline int look_for_overdue(s32 cpu)
 {
+	u32 llc = llc_of(cpu);
 	struct llc_ctx *lctx = llc_ctx_of(llc);
 	u64 before = READ_ONCE(overdue_before), looked = READ_ONCE(lctx->looked_before);
+	s32 other = cpu;
 	u32 i;
 
 	if (looked == before || __sync_val_compare_and_swap(&lctx->looked_before, looked, before) != looked)
@@ -89,8 +91,11 @@ __noinline int look_for_overdue(u32 llc)
 	if (READ_ONCE(lctx->used[BIAS_SLOW]))
 		move_to_global(bias_dsq_shared(llc, BIAS_SLOW), before, MAX_LOOKED);
 	bpf_for(i, 0, nr_cpus) {
-		if (llc_of(i) == llc && pinned_waiting(i, cpu_ctx_of(i)))
-			move_to_global(bias_dsq_pinned(i), before, MAX_LOOKED);
+		if (pinned_waiting(other, cpu_ctx_of(other)))
+			move_to_global(bias_dsq_pinned(other), before, MAX_LOOKED);
+		other = cpu_info_of(other)->next;
+		if (other == cpu)
+			break;
 	}
 	return 0;
 }

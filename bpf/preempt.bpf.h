@@ -83,16 +83,14 @@ static __always_inline bool should_preempt(u64 vtime, s32 cpu)
 
 __noinline s32 find_victim(struct task_struct *p __arg_trusted, s32 prev, u64 vtime)
 {
-	u32 nr = nr_cpus, i;
+	s32 cpu = prev;
+	u32 i;
 
-	if (!nr || nr > BIAS_MAX_CPUS)
-		return prev;
-	bpf_for(i, 1, nr < MAX_VICTIMS ? nr : MAX_VICTIMS) {
-		s32 cpu = bounded(((u32)prev + i) % nr, BIAS_MAX_CPUS);
-
-		/* What CPUs of other LLCs publish is not in this cache. */
-		if (llc_of(cpu) == llc_of(prev) && should_preempt(vtime, cpu) &&
-		    bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+	bpf_for(i, 0, MAX_VICTIMS) {
+		cpu = cpu_info_of(cpu)->next;
+		if (cpu == prev)
+			break;
+		if (should_preempt(vtime, cpu) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			return cpu;
 	}
 	return prev;

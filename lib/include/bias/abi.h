@@ -19,15 +19,17 @@
 
 /* What a CPU is, apart from its speed. The agent writes it. */
 struct bias_cpu_info {
-	u32 llc;	       /* index of its LLC, 0 to nr_llcs - 1 */
+	/* Index of its LLC, 0 to nr_llcs - 1. The agent joins small ones. */
+	u32 llc;
 	u32 node;	       /* NUMA node */
-	u32 known;	       /* 1 once described */
+	u16 known;	       /* 1 once described */
+	u16 nohz_full;	       /* 1 if the kernel stops its tick for a single task */
 	u32 counters;	       /* bits of enum bias_counter that can be read */
 	u32 external_permille; /* stall cycles per 1000 external counts */
 	u32 internal_permille; /* the same for internal stalls */
 	/* Next CPU in the ring of this core's CPUs, online at the start. */
 	u32 sibling;
-	u32 nohz_full; /* 1 if the kernel stops its tick for a single task */
+	u32 next; /* next CPU in the ring of its LLC's CPUs */
 };
 
 /* A CPU's entry in the capacity table. */

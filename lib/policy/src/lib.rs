@@ -10,6 +10,7 @@ pub mod audit;
 pub mod classes;
 pub mod costs;
 pub mod cpuset;
+pub mod domains;
 pub mod ffi;
 pub mod model;
 pub mod pick;

@@ -7,6 +7,7 @@
 //! policy crate derives from it what the agent derives.
 
 use anyhow::{Result, ensure};
+use bias_policy::domains::{Domains, rings};
 use bias_policy::slow_groups::{Group, Place, SlowGroups};
 use bias_policy::table::{CapacityTable, Class};
 use bias_policy::tiers::Tiers;
@@ -31,22 +32,17 @@ const COPIES: usize = ffi::BIAS_TABLE_COPIES as usize;
 pub fn start(kernel: &Kernel) -> Result<()> {
     let unit = kernel.unit();
     let table = kernel.machine.table()?;
-    let mut llcs: Vec<u32> = Vec::new();
-    for entry in &table.cpus {
-        if !llcs.contains(&entry.llc) {
-            llcs.push(entry.llc);
-        }
-    }
+    let domains = Domains::new(&table);
     ensure!(
-        llcs.len() <= ffi::BIAS_MAX_LLCS as usize,
+        domains.count() <= ffi::BIAS_MAX_LLCS,
         "{} caches are more than the scheduler handles",
-        llcs.len()
+        domains.count()
     );
     // SAFETY: the pointers are to globals of the loaded scheduler, of these types and lengths, and
     // no BPF code runs yet.
     unsafe {
         *unit.nr_cpus = kernel.cpus.len() as u32;
-        *unit.nr_llcs = llcs.len() as u32;
+        *unit.nr_llcs = domains.count();
         *unit.nr_nodes = table.nr_nodes();
         *unit.agent_tgid = 1;
         *unit.smt_active = kernel.machine.smt();
@@ -71,7 +67,7 @@ pub fn start(kernel: &Kernel) -> Result<()> {
         *unit.prolog_disables_migration = kernel.case.release.programs_disable_migration();
         for entry in &table.cpus {
             let info = &mut *unit.cpu_info.add(entry.cpu as usize);
-            info.llc = llcs.iter().position(|llc| *llc == entry.llc).unwrap_or(0) as u32;
+            info.llc = domains.of(entry.llc);
             info.node = entry.node;
             info.known = 1;
             info.counters = if kernel.case.counters == CountersOf::None { 0 } else { 0b1111 };
@@ -79,6 +75,11 @@ pub fn start(kernel: &Kernel) -> Result<()> {
             info.sibling = table.next_sibling(entry);
             info.nohz_full = kernel.case.nohz_full.contains(&(entry.cpu as usize)).into();
             (*unit.llc_ctxs.add(info.llc as usize)).node = entry.node;
+        }
+        let cpus = 0..kernel.cpus.len();
+        let of_cpus: Vec<u32> = cpus.map(|cpu| (*unit.cpu_info.add(cpu)).llc).collect();
+        for (cpu, next) in rings(&of_cpus).into_iter().enumerate() {
+            (*unit.cpu_info.add(cpu)).next = next;
         }
     }
     for copy in 0..COPIES {

@@ -17,7 +17,7 @@ pub const TICKS_NS: [u64; 4] = [10_000_000, 4_000_000, 3_333_333, 1_000_000];
 const ALIKE: [&str; 8] = ["1P", "2P", "2P", "3P", "4P", "4P", "6P", "8P,llcs=2"];
 
 /// Machines of crowds.
-const CROWDED: [&str; 8] = ["1P", "2P", "2P", "4P", "2F2S", "1P+1E", "P2E4", "4P,llcs=2"];
+const CROWDED: [&str; 8] = ["1P", "2P", "2P", "4P", "2F2S", "1P+1E", "P2E4", "8P,llcs=2"];
 
 fn busy() -> TaskSpec {
     TaskSpec::new(Program::busy(stacks::COMPUTE))

@@ -277,7 +277,7 @@ fn servers_do_not_wait_behind_a_crowd() {
 /// between, and wait behind none of them for long.
 #[test]
 fn weights_hold_in_every_partition() {
-    for (machine, half) in [("4P", 2), ("4P,llcs=2", 2), ("2P+2E", 2), ("8P,nodes=2", 4), ("72P", 4)] {
+    for (machine, half) in [("4P", 2), ("8P,llcs=2", 4), ("2P+2E", 2), ("8P,nodes=2", 4), ("72P", 4)] {
         let mut case = Case::new(machine, 1);
         case.duration_ns = 4_000_000_000;
         // On the large machine, the halves are beyond the first 64 CPUs.

@@ -389,21 +389,18 @@ pub(super) fn rotation_beside_kthread() -> Scenario {
 /// One cache is in more demand than the other one, so that its tasks are far behind. A sleeper among
 /// them does not wait for that.
 pub(super) fn cache_in_demand() -> Scenario {
-    let mut case = busy("4P,llcs=2", &[stacks::COMPUTE; 20], 30);
+    let mut case = busy("8P,llcs=2", &[stacks::COMPUTE; 40], 30);
     for (at, task) in case.tasks.iter_mut().enumerate() {
-        *task = if at < 16 {
-            task.clone().within([0, 1]).on(at % 2)
-        } else {
-            task.clone().within([2, 3]).on(2 + at % 2)
-        };
+        let first = if at < 32 { 0 } else { 4 };
+        *task = task.clone().within(first..first + 4).on(first + at % 4);
     }
-    case.tasks
-        .push(TaskSpec::new(Program::periodic(stacks::COMPUTE, 100_000, 7_000_000)).within([0, 1]).on(0));
+    let sleeper = TaskSpec::new(Program::periodic(stacks::COMPUTE, 100_000, 7_000_000));
+    case.tasks.push(sleeper.within(0..4).on(0));
     Scenario {
         name: "cache-in-demand",
         case,
         check: |kernel| {
-            let figures = kernel.figures(20);
+            let figures = kernel.figures(40);
             let mean_us = ratio(figures.waited_ns, figures.switches) / 1000.0;
             expect("mean wait of a sleeper [us]", mean_us, 0.0, 300.0)
         },

@@ -56,17 +56,17 @@ fn threads(tasks: &[u32]) {
     expect.judge();
 }
 
-/// Check two caches of two equal CPUs each. A fixed placement of six tasks cannot be even.
+/// Check two caches of four equal CPUs each. A fixed placement of nine tasks cannot be even.
 fn caches_of_equal_cpus(kernel: &str, machine: &str) {
-    let results = Scenario::emulated(kernel, machine, 3).loads("", "loads six spin 6 3");
+    let results = Scenario::emulated(kernel, machine, 3).loads("", "loads nine spin 9 3");
     let mut expect = Expectations::default();
-    expect.at_most("6 tasks: most over least", results.number("six", "/most_over_least"), 1.15);
+    expect.at_most("9 tasks: most over least", results.number("nine", "/most_over_least"), 1.15);
     expect.judge();
 }
 
 #[test]
 fn caches_of_equal_cpus_share_fairly() {
-    caches_of_equal_cpus("6.12", "60x4,llcs=2");
+    caches_of_equal_cpus("6.12", "30x8,llcs=2");
 }
 
 /// Check fast and slow CPUs in caches of their own. `tasks` lists numbers of tasks and a reference
@@ -125,7 +125,7 @@ mod full {
 
     #[test]
     fn caches_of_equal_cpus_share_fairly_at_1000_hz() {
-        caches_of_equal_cpus("6.12-1000", "600x4,llcs=2");
+        caches_of_equal_cpus("6.12-1000", "300x8,llcs=2");
     }
 
     #[test]

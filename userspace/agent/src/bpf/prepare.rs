@@ -3,10 +3,10 @@
 //! What a run needs of the BPF object, written into it before the kernel loads it: knobs, counting,
 //! scope and machine.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
+use bias_policy::domains::{Domains, rings};
 use bias_policy::table::CapacityTable;
 
 use crate::bpf::{cgroup_events, cost_table, counting};
@@ -121,25 +121,19 @@ fn prepare_scope(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()>
     Ok(())
 }
 
-/// Number the LLCs from 0 in the order of their first CPU, and describe every CPU.
-///
-/// A CPU that is not in the table, because it was offline, gets the first LLC.
+/// Describe every CPU. One that is not in the table, because it was offline, gets the first domain.
 fn describe_machine(
     open: &mut OpenBpfSkel<'_>,
     options: &RunOptions,
     table: &CapacityTable,
     nr_cpus: usize,
 ) -> Result<()> {
-    let mut llcs = BTreeMap::new();
-    for cpu in &table.cpus {
-        let next = llcs.len() as u32;
-        llcs.entry(cpu.llc).or_insert(next);
-    }
+    let domains = Domains::new(table);
     let bss = open.maps.bss_data.as_deref_mut().ok_or_else(no_section)?;
-    if nr_cpus > bss.cpu_info.len() || llcs.len() > bss.llc_ctxs.len() {
+    if nr_cpus > bss.cpu_info.len() || domains.count() as usize > bss.llc_ctxs.len() {
         return Err(Failure::kernel(format!(
             "this machine has {nr_cpus} CPUs and {} last-level caches, scx_bias handles {} and {}; raise BIAS_MAX_CPUS and BIAS_MAX_LLCS and rebuild",
-            llcs.len(),
+            domains.count(),
             bss.cpu_info.len(),
             bss.llc_ctxs.len()
         ))
@@ -153,7 +147,7 @@ fn describe_machine(
     }
     for cpu in &table.cpus {
         let Some(info) = bss.cpu_info.get_mut(cpu.cpu as usize) else { continue };
-        info.llc = llcs.get(&cpu.llc).copied().unwrap_or(0);
+        info.llc = domains.of(cpu.llc);
         info.node = cpu.node;
         info.sibling = table.next_sibling(cpu);
         if let Some(llc) = bss.llc_ctxs.get_mut(info.llc as usize) {
@@ -161,13 +155,17 @@ fn describe_machine(
         }
         info.known = 1;
     }
+    let of_cpus: Vec<u32> = bss.cpu_info.iter().take(nr_cpus).map(|info| info.llc).collect();
+    for (info, next) in bss.cpu_info.iter_mut().zip(rings(&of_cpus)) {
+        info.next = next;
+    }
     cost_table::write_first(bss, table);
     // Recalibration may add a slow class to the table.
     let two_classes = table.nr_classes() > 1 || (options.recalibrate && table.cpus.len() > 1);
     let smt = table.cpus.iter().any(|cpu| cpu.core != cpu.cpu);
     let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
     ro.nr_cpus = nr_cpus as u32;
-    ro.nr_llcs = llcs.len().max(1) as u32;
+    ro.nr_llcs = domains.count();
     ro.nr_nodes = table.nr_nodes();
     ro.two_classes = two_classes;
     ro.smt_active = smt;
