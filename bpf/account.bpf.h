@@ -93,7 +93,7 @@ __noinline int refresh_clock(u64 now)
 	/* No branch on @busy: the verifier would follow each of its values. */
 	struct bias_clock_scan scan = bias_clock_scan(any_waiting() ? weight_part() : BIAS_CLOCK_NONE);
 	u64 vtime = vtime_now;
-	u32 busy = 0, i;
+	u32 busy = 0, spare = 0, i;
 	s64 sum = 0;
 
 	if (!is_elected(&total_weight_at, now, 1 + nr_cpus / MAX_SCAN))
@@ -107,12 +107,14 @@ __noinline int refresh_clock(u64 now)
 			bias_clock_add(&scan, vtime, cctx->run_vtime, cctx->began_vtime, cctx->run_weight,
 				       slice_ns, READ_ONCE(cctx->contended_mask));
 		}
+		spare += cpu_info_of(i)->known && !cctx->is_offline && !(cctx->run_flags & RUN_BUSY);
 		if (nohz_full && (cctx->run_flags & RUN_UNTICKED) &&
 		    (shared_waiting(llc_of(i)) || pinned_waiting(i, cctx)))
 			scx_bpf_kick_cpu(i, SCX_KICK_PREEMPT);
 	}
 	sum -= scan.beyond;
 	WRITE_ONCE(nr_busy, busy);
+	WRITE_ONCE(nr_spare, spare);
 	/* While CPUs count, the sum is off by a task or two for a moment. */
 	WRITE_ONCE(total_weight, sum > 0 ? sum : 0);
 	mark_overdue(now);

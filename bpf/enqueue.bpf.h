@@ -66,9 +66,11 @@ static __always_inline void clamp_vtime(struct task_struct *p, s32 cpu, bool wak
 	bool waiting = any_waiting();
 	u64 now = vtime_now, vtime, lead = 2 * slice_ns;
 
+	follow_partition(p);
 	if (!waiting)
 		lead += rotate_gap_ns;
-	if (wakeup && waiting)
+	/* Most wakeups compete with no task: some CPU is free. */
+	if (wakeup && (waiting || !READ_ONCE(nr_spare)))
 		vtime = joined_vtime(p, cpu);
 	else
 		vtime =

@@ -9,11 +9,12 @@
  * behind a crowd, for tens of milliseconds. So does a task whose bias changes.
  *
  * Approach
- * Each DSQ has a clock: the vtime of the last task that a CPU took from it.
- * While tasks wait, a wakee starts a slice behind that, if it is behind the
- * global vtime. A task keeps its lag or lead in another DSQ, as in the default
- * scheduler. Bias selects the class of the DSQ. An LLC without CPUs of that
- * class would serve it last: the agent names a home LLC of the node.
+ * Each DSQ has a clock: the vtime of the last task that a CPU took from it, or
+ * while none waits, of one that ran on a CPU of its class at a tick. A wakee
+ * starts a slice behind that, if it is behind the global vtime. A task keeps
+ * its lag or lead in another DSQ, as in the default scheduler. Bias selects the
+ * class of the DSQ. An LLC without CPUs of that class would serve it last: the
+ * agent names a home LLC of the node.
  *
  * Invariants
  * The clock of a DSQ does not go back while tasks wait. A wakee starts at most
@@ -123,15 +124,22 @@ static __always_inline void note_taken(u32 queue, u64 vtime)
 		WRITE_ONCE(*clock, vtime);
 }
 
-/* Return @queue's clock, or the global vtime if lower or if no task waits. */
+/* Return @queue's clock, or the global vtime if lower. */
 static __always_inline u64 queue_now(u32 queue)
 {
-	u64 now = READ_ONCE(vtime_now), taken;
+	u64 now = READ_ONCE(vtime_now), taken = READ_ONCE(*taken_vtime_of(queue));
+
+	return bias_vtime_before(taken, now) ? bias_wakeup_vtime(taken, now, MAX_LAG_SLICES * slice_ns) : now;
+}
+
+/* While no task waits for @cpu's class, its running task has the clock. */
+__noinline int follow_queue(s32 cpu)
+{
+	u32 queue = queue_index(llc_of(cpu), class_of(cpu));
 
 	if (scx_bpf_dsq_nr_queued(queue_dsq(queue)) <= 0)
-		return now;
-	taken = READ_ONCE(*taken_vtime_of(queue));
-	return bias_vtime_before(taken, now) ? bias_wakeup_vtime(taken, now, MAX_LAG_SLICES * slice_ns) : now;
+		WRITE_ONCE(*taken_vtime_of(queue), cpu_ctx_of(cpu)->run_vtime);
+	return 0;
 }
 
 /* Let the task of @tctx keep in @queue the lag that it had in another DSQ. */
@@ -146,28 +154,13 @@ static __always_inline u64 vtime_in(struct task_ctx *tctx, u32 queue, u64 vtime)
 	return before ? vtime - queue_now(before - 1) + queue_now(queue) : vtime;
 }
 
-static __always_inline u32 queue_joined(struct task_struct *p, const struct task_ctx *tctx, s32 cpu)
-{
-	return is_pinned(p) ? queue_index(llc_of(cpu), class_of(cpu)) : queue_of(p, tctx, llc_of(cpu));
-}
-
-__noinline u64 joined_now(struct task_struct *p __arg_trusted, s32 cpu)
-{
-	return queue_now(queue_joined(p, task_ctx_of(p), cpu));
-}
-
-/* Return the vtime of @p, which wakes on @cpu while tasks wait. */
+/* Return the vtime of @p, which wakes on @cpu. */
 __noinline u64 joined_vtime(struct task_struct *p __arg_trusted, s32 cpu)
 {
 	struct task_ctx *tctx = task_ctx_of(p);
-	u32 queue = queue_joined(p, tctx, cpu);
+	u32 queue = is_pinned(p) ? queue_index(llc_of(cpu), class_of(cpu)) : queue_of(p, tctx, llc_of(cpu));
 
 	return bias_wakeup_vtime(vtime_in(tctx, queue, p->scx.dsq_vtime), queue_now(queue), slice_ns);
-}
-
-static __always_inline u64 competing_now(struct task_struct *p, s32 cpu)
-{
-	return any_waiting() ? joined_now(p, cpu) : READ_ONCE(vtime_now);
 }
 
 #endif

@@ -56,8 +56,11 @@ s32 BPF_STRUCT_OPS(bias_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 	s32 this_cpu = bpf_get_smp_processor_id(), cpu;
 	bool sync = (wake_flags & SCX_WAKE_SYNC) && !is_foreign(bpf_get_current_task_btf());
 
+	if (is_pinned(p))
+		return prev_cpu;
+	clamp_vtime(p, prev_cpu, true);
 	/* ops.enqueue parks a throttled task. */
-	if (is_pinned(p) || is_throttled(p))
+	if (is_throttled(p))
 		return prev_cpu;
 	if (sync)
 		note_sync(cpu_ctx_of(this_cpu));
@@ -75,7 +78,6 @@ s32 BPF_STRUCT_OPS(bias_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 		forgive_sleep(p);
 		return pick_victim_cpu(p, prev_cpu);
 	}
-	clamp_vtime(p, cpu, true);
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
 	return cpu;
 }
@@ -85,19 +87,21 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP, again = enq_flags & SCX_ENQ_REENQ;
+	bool pinned = is_pinned(p);
 
 	forget_arrival(p, cctx);
 	if (park(p, cpu, enq_flags))
 		return;
 	if (!wakeup && !again && cctx->move_to && carry_out_move(p, cpu, cctx, enq_flags))
 		return;
-	follow_partition(p);
-	clamp_vtime(p, cpu, wakeup);
+	/* ops.select_cpu has done so for a wakee that is not pinned. */
+	if (!wakeup || pinned)
+		clamp_vtime(p, cpu, wakeup);
 	if (again) {
 		enqueue_again(p, cpu, enq_flags);
 		return;
 	}
-	if (is_pinned(p)) {
+	if (pinned) {
 		enqueue_pinned(p, cpu, cctx, enq_flags);
 		return;
 	}
@@ -314,6 +318,7 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	wake_for_waiting(llc_of(cpu));
 	refresh_clock(now);
 	note_tick(cpu, cctx, now);
+	follow_queue(cpu);
 	average_tick(cpu);
 	if (cpu_is_slow(cpu))
 		nominate_victim(cpu, cctx);

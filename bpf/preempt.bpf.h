@@ -120,16 +120,14 @@ __noinline int forgive_sleep(struct task_struct *p __arg_trusted)
 
 static __always_inline s32 pick_victim_cpu(struct task_struct *p, s32 prev)
 {
-	bool waiting = any_waiting();
-	u64 now = waiting ? joined_now(p, prev) : READ_ONCE(vtime_now);
-	u64 vtime = bias_wakeup_vtime(p->scx.dsq_vtime, now, slice_ns);
+	u64 vtime = p->scx.dsq_vtime, now = READ_ONCE(vtime_now);
 	s32 cpu = counting ? nominated_victim(p, prev) : prev;
 
 	/*
 	 * While no task waits, running tasks lead the global vtime by up to
 	 * the rotation gap. Most wakeups end here.
 	 */
-	if (!waiting && two_classes)
+	if (two_classes && !any_waiting())
 		now += rotate_gap_ns;
 	if (cpu != prev || !bias_goes_before(vtime, now, slice_ns))
 		return cpu;
@@ -164,8 +162,7 @@ static __always_inline bool keep_with_waker(struct task_struct *p, s32 cpu)
 	       !(cctx->run_flags & (RUN_TICKED | RUN_UNTICKED)) &&
 	       (!is_restricted(p) || bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) &&
 	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) &&
-	       !due_before(cpu, cctx,
-			   bias_wakeup_vtime(p->scx.dsq_vtime, competing_now(p, cpu), slice_ns) - slice_ns);
+	       !due_before(cpu, cctx, p->scx.dsq_vtime - slice_ns);
 }
 
 /* Return true if @p is less than a slice ahead of the CPU's running task. */

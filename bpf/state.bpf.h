@@ -195,6 +195,7 @@ u64 vtime_now __attribute__((aligned(BIAS_CACHE_LINE)));
 u64 total_weight __attribute__((aligned(BIAS_CACHE_LINE))) = BIAS_WEIGHT_NICE_0;
 u64 total_weight_at; /* jiffies when it was added up */
 u32 nr_busy;	     /* CPUs that were busy then */
+u32 nr_spare;	     /* online CPUs without a SCHED_EXT task then */
 u32 clock_holds;     /* 1 while vtime_now holds, ahead of running tasks */
 /* The CPU that adds up total_weight writes these, see overdue.bpf.h. */
 u64 overdue_before; /* tasks runnable since before it are overdue [jiffies] */

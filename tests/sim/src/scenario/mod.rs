@@ -98,6 +98,8 @@ pub fn all() -> Vec<Scenario> {
         places::near_type(),
         places::spread_births(),
         waits::cache_in_demand(),
+        waits::servers_over_caches(),
+        waits::servers_over_mixed_caches(),
         ticks::unticked(),
         ticks::unticked_pair(),
         ticks::unticked_on_a_slow_cpu(),

@@ -406,3 +406,38 @@ pub(super) fn cache_in_demand() -> Scenario {
         },
     }
 }
+
+/// Servers beside busy tasks, where each cache has two or four CPUs of one class, as in a laptop.
+pub(super) fn servers_over_caches() -> Scenario {
+    servers("servers-over-caches", "2L+4P+4P,llcs=2+4+4", (9, 5))
+}
+
+/// The same where two caches have CPUs of both classes.
+pub(super) fn servers_over_mixed_caches() -> Scenario {
+    servers("servers-over-mixed-caches", "8P+8E,llcs=4", (12, 6))
+}
+
+/// Return a case of tasks that compute, tasks that wait for memory, and eight servers.
+fn servers(name: &'static str, machine: &str, (computing, waiting): (usize, usize)) -> Scenario {
+    let stacks = [vec![stacks::COMPUTE; computing], vec![stacks::CHASE; waiting]].concat();
+    let mut case = busy(machine, &stacks, 40);
+    case.tick_ns = 1_000_000;
+    for at in 0..8 {
+        let program = Program::periodic(stacks::COMPUTE, 200_000, 1_500_000 + 130_000 * at);
+        case.tasks.push(TaskSpec::new(program));
+    }
+    Scenario {
+        name,
+        case,
+        check: |kernel| {
+            let figures = kernel.all_figures();
+            let servers = &figures[figures.len() - 8..];
+            let waited_ns = servers.iter().map(|server| server.waited_ns).sum();
+            let mean_us = ratio(waited_ns, servers.iter().map(|server| server.switches).sum()) / 1000.0;
+            expect("mean wait of a server [us]", mean_us, 0.0, 200.0)?;
+            let longest_ns = servers.iter().map(|server| server.longest_wait_ns).max().unwrap_or(0);
+            // The target is 20 ms. A server of a class that lags waits until that catches up.
+            expect("longest wait of a server [ms]", longest_ns as f64 / 1e6, 0.0, 40.0)
+        },
+    }
+}
