@@ -260,13 +260,10 @@ static __always_inline bool due_before(s32 cpu, const struct cpu_ctx *cctx, u64 
 }
 
 /*
- * Largest lag of another LLC's DSQ [permille of steal_lag_ns]: memory stays
- * behind. The clock holds meanwhile, so lags hardly exceed one steal_lag_ns.
+ * Each call checks one LLC, so that the DSQs of all LLCs advance together. Its
+ * task must lag by a quarter of steal_lag_ns, in another node by three: memory
+ * stays behind. The clock holds meanwhile, so lags hardly exceed steal_lag_ns.
  */
-#define LLC_LAG_PERMILLE  500
-#define NODE_LAG_PERMILLE 750
-
-/* Each call checks one LLC, so that the DSQs of all LLCs advance together. */
 __noinline int take_due_elsewhere(s32 cpu, u64 vtime)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
@@ -278,7 +275,7 @@ __noinline int take_due_elsewhere(s32 cpu, u64 vtime)
 	if (llc == own || !shared_waiting(llc))
 		return false;
 	near = READ_ONCE(llc_ctx_of(llc)->node) == cpu_info_of(cpu)->node;
-	vtime -= steal_lag_ns * (near ? LLC_LAG_PERMILLE : NODE_LAG_PERMILLE) / 1000;
+	vtime -= steal_lag_ns / 4 * (near ? 1 : 3);
 	if (lowest_shared(cpu, llc, vtime) == vtime || !take_from_llc(cpu, llc))
 		return false;
 	stat_inc(BIAS_STAT_DISPATCH_REMOTE);
