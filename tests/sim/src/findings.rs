@@ -47,6 +47,12 @@ pub const FINDINGS: &[Finding] = &[
         cause: "the timer for parked tasks kicks a CPU that is about to go offline and dispatches no more",
     },
     Finding {
+        rule: "parked-changed",
+        per_100_000: 3,
+        cause: "the timer for parked tasks waits for the end of a throttling under the limit of that time, \
+                up to 100 ms, though a higher limit ends it earlier",
+    },
+    Finding {
         rule: "parked-overdue",
         per_100_000: 45,
         cause: "the kernel serves the global DSQ before it calls ops.dispatch, so parked tasks wait until \

@@ -3,6 +3,7 @@
 //! Oracles for `cpu.max`: throttled tasks stop at a tick, and parked ones come back when they are
 //! due.
 
+use crate::case::Disturbance;
 use crate::ffi;
 use crate::kernel::Kernel;
 use crate::kernel::cpu::Curr;
@@ -47,6 +48,15 @@ impl Kernel {
         false
     }
 
+    /// Return true if a limit of a cgroup has changed lately.
+    fn limit_changed(&self) -> bool {
+        self.case.disturbances.iter().any(|disturb| {
+            let since_ns = self.now().checked_sub(disturb.at_ns);
+            matches!(disturb.what, Disturbance::GroupMax { .. })
+                && since_ns.is_some_and(|ns| ns < RACED_TIMER_NS)
+        })
+    }
+
     /// No CPU runs a throttled task for longer than to its tick. No task stays parked for longer
     /// than its groups are throttled. The end of a limit ends that at the next period only.
     pub(crate) fn audit_quotas(&self) {
@@ -80,6 +90,7 @@ impl Kernel {
                 let rule = match self.online.get().count() == self.cpus.len() {
                     // The kernel serves that DSQ before it calls ops.dispatch.
                     _ if !self.dsqs.global.is_empty() => "parked-overdue",
+                    _ if self.limit_changed() => "parked-changed",
                     true => "parked",
                     false => "parked-leaving",
                 };
