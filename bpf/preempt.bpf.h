@@ -172,11 +172,11 @@ static __always_inline bool is_level(const struct task_struct *p, const struct c
 	       bias_vtime_before(p->scx.dsq_vtime, cctx->run_vtime + slice_ns);
 }
 
-/* While local tasks wait, the kernel calls no ops.dispatch. */
+/* While local tasks wait, the kernel does not call ops.dispatch, to unpark. */
 static __always_inline bool may_go_first(const struct task_struct *p, s32 cpu, const struct cpu_ctx *cctx)
 {
 	return !shared_waiting(llc_of(cpu)) && !pinned_waiting(cpu, cctx) && is_level(p, cctx) &&
-	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu);
+	       (READ_ONCE(nr_parked) <= 0 || !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu));
 }
 
 #endif
