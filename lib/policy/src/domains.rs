@@ -106,16 +106,15 @@ fn partner(groups: &[Group], at: usize, fit: impl Fn(&Group) -> bool) -> Option<
 
 /// Return a group that is too small and the one that it joins.
 fn small(groups: &[Group]) -> Option<(usize, usize)> {
-    let mut all: Vec<usize> = (0..groups.len()).collect();
-    all.sort_by_key(|at| groups[*at].cores.len());
-    let few = all.into_iter().filter(|at| groups[*at].cores.len() < FEWEST_CORES);
-    few.filter_map(|at| Some((at, partner(groups, at, |_| true)?))).next()
+    let mut few: Vec<usize> = (0..groups.len()).filter(|at| groups[*at].cores.len() < FEWEST_CORES).collect();
+    few.sort_by_key(|at| groups[*at].cores.len());
+    few.into_iter().find_map(|at| Some((at, partner(groups, at, |_| true)?)))
 }
 
 /// Return a group without slow CPUs and the one without fast CPUs that it joins.
 fn one_class(groups: &[Group]) -> Option<(usize, usize)> {
-    let fast = (0..groups.len()).filter(|at| groups[*at].has_only(Class::Fast));
-    fast.filter_map(|at| Some((at, partner(groups, at, |group| group.has_only(Class::Slow))?))).next()
+    let mut fast = (0..groups.len()).filter(|at| groups[*at].has_only(Class::Fast));
+    fast.find_map(|at| Some((at, partner(groups, at, |group| group.has_only(Class::Slow))?)))
 }
 
 /// Return the next CPU with the same domain for each CPU of a list of domains, in a ring.
