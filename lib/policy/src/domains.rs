@@ -40,14 +40,14 @@ pub struct Domains {
 
 /// A domain in the making.
 #[derive(Clone)]
-struct Group {
+struct Joined {
     node: u32,
     caches: BTreeSet<u32>,
     cores: BTreeSet<u32>,
     classes: BTreeSet<Class>,
 }
 
-impl Group {
+impl Joined {
     /// Return the groups of single caches, by their lowest CPU.
     fn of_caches(table: &CapacityTable) -> Vec<Self> {
         let mut groups: BTreeMap<u32, Self> = BTreeMap::new();
@@ -71,16 +71,16 @@ impl Group {
 }
 
 /// Take over the caches of `from`.
-fn join(into: &mut Group, from: Group) {
+fn join(into: &mut Joined, from: Joined) {
     into.caches.extend(from.caches);
     into.cores.extend(from.cores);
     into.classes.extend(from.classes);
 }
 
 /// Let the single cores of each node share groups of about equal size.
-fn join_single_cores(groups: Vec<Group>) -> Vec<Group> {
+fn join_single_cores(groups: Vec<Joined>) -> Vec<Joined> {
     let (alone, mut joined): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| group.cores.len() == 1);
-    let mut nodes: BTreeMap<u32, Vec<Group>> = BTreeMap::new();
+    let mut nodes: BTreeMap<u32, Vec<Joined>> = BTreeMap::new();
     alone.into_iter().for_each(|group| nodes.entry(group.node).or_default().push(group));
     for node in nodes.into_values() {
         let each = node.len().div_ceil(node.len().div_ceil(MOST_ALONE));
@@ -97,7 +97,7 @@ fn join_single_cores(groups: Vec<Group>) -> Vec<Group> {
 
 /// Return the group that `at` joins: of the groups that are `fit`, the smallest one, and of equal
 /// ones the nearest by number.
-fn partner(groups: &[Group], at: usize, fit: impl Fn(&Group) -> bool) -> Option<usize> {
+fn partner(groups: &[Joined], at: usize, fit: impl Fn(&Joined) -> bool) -> Option<usize> {
     let others = groups.iter().enumerate();
     let fitting = others.filter(|(other, group)| *other != at && group.node == groups[at].node && fit(group));
     let best = fitting.min_by_key(|(other, group)| (group.cores.len(), other.abs_diff(at)));
@@ -105,14 +105,14 @@ fn partner(groups: &[Group], at: usize, fit: impl Fn(&Group) -> bool) -> Option<
 }
 
 /// Return a group that is too small and the one that it joins.
-fn small(groups: &[Group]) -> Option<(usize, usize)> {
+fn small(groups: &[Joined]) -> Option<(usize, usize)> {
     let mut few: Vec<usize> = (0..groups.len()).filter(|at| groups[*at].cores.len() < FEWEST_CORES).collect();
     few.sort_by_key(|at| groups[*at].cores.len());
     few.into_iter().find_map(|at| Some((at, partner(groups, at, |_| true)?)))
 }
 
 /// Return a group without slow CPUs and the one without fast CPUs that it joins.
-fn one_class(groups: &[Group]) -> Option<(usize, usize)> {
+fn one_class(groups: &[Joined]) -> Option<(usize, usize)> {
     let mut fast = (0..groups.len()).filter(|at| groups[*at].has_only(Class::Fast));
     fast.find_map(|at| Some((at, partner(groups, at, |group| group.has_only(Class::Slow))?)))
 }
@@ -135,7 +135,7 @@ impl Domains {
     /// Return the domains of a checked table.
     #[must_use]
     pub fn new(table: &CapacityTable) -> Self {
-        let mut groups = join_single_cores(Group::of_caches(table));
+        let mut groups = join_single_cores(Joined::of_caches(table));
         while let Some((from, into)) = small(&groups).or_else(|| one_class(&groups)) {
             let group = groups[from].clone();
             join(&mut groups[into], group);
