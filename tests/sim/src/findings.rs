@@ -47,12 +47,6 @@ pub const FINDINGS: &[Finding] = &[
         cause: "the timer for parked tasks kicks a CPU that is about to go offline and dispatches no more",
     },
     Finding {
-        rule: "share-kthread",
-        per_100_000: 6,
-        cause: "a kernel thread that wakes starts a slice behind the task that ran at the last tick, which on \
-                a CPU of pinned tasks lags behind the global vtime and is set forward",
-    },
-    Finding {
         rule: "parked-changed",
         per_100_000: 3,
         cause: "the timer for parked tasks waits for the end of a throttling under the limit of that time, \
