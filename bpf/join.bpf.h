@@ -9,12 +9,11 @@
  * behind a crowd, for tens of milliseconds. So does a task whose bias changes.
  *
  * Approach
- * Each DSQ has a clock: the vtime of the last task that a CPU took from it, or
- * while none waits, of one that ran on a CPU of its class at a tick. A wakee
- * starts a slice behind that, if it is behind the global vtime. A task keeps
- * its lag or lead in another DSQ, as in the default scheduler. Bias selects the
- * class of the DSQ. An LLC without CPUs of that class would serve it last: the
- * agent names a home LLC of the node.
+ * Each shared DSQ has a clock: the vtime of the last task that a CPU took from
+ * it. A wakee starts a slice behind that, if it is behind the global vtime. A
+ * task keeps its lag or lead in another DSQ, as in the default scheduler. Bias
+ * selects the class of the DSQ. An LLC without CPUs of that class would serve
+ * it last: the agent names a home LLC of the node.
  *
  * Invariants
  * The clock of a DSQ does not go back while tasks wait. A wakee starts at most
@@ -132,16 +131,6 @@ static __always_inline u64 queue_now(u32 queue)
 	return bias_vtime_before(taken, now) ? bias_wakeup_vtime(taken, now, MAX_LAG_SLICES * slice_ns) : now;
 }
 
-/* While no task waits for @cpu's class, its running task has the clock. */
-__noinline int follow_queue(s32 cpu)
-{
-	u32 queue = queue_index(llc_of(cpu), class_of(cpu));
-
-	if (scx_bpf_dsq_nr_queued(queue_dsq(queue)) <= 0)
-		WRITE_ONCE(*taken_vtime_of(queue), cpu_ctx_of(cpu)->run_vtime);
-	return 0;
-}
-
 /* Let the task of @tctx keep in @queue the lag that it had in another DSQ. */
 static __always_inline u64 vtime_in(struct task_ctx *tctx, u32 queue, u64 vtime)
 {
@@ -158,8 +147,11 @@ static __always_inline u64 vtime_in(struct task_ctx *tctx, u32 queue, u64 vtime)
 __noinline u64 joined_vtime(struct task_struct *p __arg_trusted, s32 cpu)
 {
 	struct task_ctx *tctx = task_ctx_of(p);
-	u32 queue = is_pinned(p) ? queue_index(llc_of(cpu), class_of(cpu)) : queue_of(p, tctx, llc_of(cpu));
+	u32 queue;
 
+	if (is_pinned(p))
+		return bias_wakeup_vtime(p->scx.dsq_vtime, vtime_now, slice_ns);
+	queue = queue_of(p, tctx, llc_of(cpu));
 	return bias_wakeup_vtime(vtime_in(tctx, queue, p->scx.dsq_vtime), queue_now(queue), slice_ns);
 }
 

@@ -318,7 +318,6 @@ void BPF_STRUCT_OPS(bias_tick, struct task_struct *p)
 	wake_for_waiting(llc_of(cpu));
 	refresh_clock(now);
 	note_tick(cpu, cctx, now);
-	follow_queue(cpu);
 	average_tick(cpu);
 	if (cpu_is_slow(cpu))
 		nominate_victim(cpu, cctx);

@@ -191,5 +191,4 @@ mutants! {
     tick_wakes_no_idle_cpu
     partition_follows_one_task
     unparked_for_an_offline_cpu
-    empty_queue_has_no_clock
 }
