@@ -119,7 +119,7 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 		/* The CPU dispatches if the other task does not arrive. */
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}
-	if (!wakeup && waits_for_kthread(p, cpu, cctx)) {
+	if (!enq_flags && waits_for_kthread(p, cpu, cctx)) {
 		enqueue_local(p, enq_flags);
 		return;
 	}

@@ -115,6 +115,14 @@ fn a_wakee_does_not_wait_behind_another_task() {
     holds_in_all("equal-servers", 10 * SEEDS);
 }
 
+/// Real-time work kept a kernel thread waiting, and behind it a task that came later or that was
+/// enqueued again, while other CPUs idled.
+#[test]
+fn no_task_waits_behind_a_kernel_thread_that_waits() {
+    holds_in_all("newcomer-behind-kthread", 4);
+    holds_in_all("freed-behind-kthread", 4);
+}
+
 /// Four tasks wake at once beside a busy task on each of four CPUs. Wakees preempted one CPU twice:
 /// the second one waited 2 ms for the first.
 #[test]

@@ -191,4 +191,5 @@ mutants! {
     tick_wakes_no_idle_cpu
     partition_follows_one_task
     unparked_for_an_offline_cpu
+    freed_behind_kthread
 }

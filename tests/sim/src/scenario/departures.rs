@@ -19,6 +19,7 @@ pub(super) fn all() -> Vec<Family> {
         Family { name: "offline", case: offline, check: |_| Ok(()) },
         Family { name: "wakee-beside-real-time", case: wakee_beside_real_time, check: |_| Ok(()) },
         Family { name: "newcomer-behind-kthread", case: newcomer_behind_kthread, check: |_| Ok(()) },
+        Family { name: "freed-behind-kthread", case: freed_behind_kthread, check: |_| Ok(()) },
         Family { name: "taken-beside-sleeper", case: taken_beside_sleeper, check: moves_at_once },
     ]
 }
@@ -79,6 +80,19 @@ fn newcomer_behind_kthread(seed: u64) -> Case {
         disturb(0, Disturbance::RealTime { cpu: 1, ns: 15 * MS });
         disturb(5, Disturbance::Affinity { task: 0, cpus: vec![1, 2] });
         disturb(20, Disturbance::Affinity { task: 0, cpus: vec![0, 3] });
+    }
+    case
+}
+
+/// Real-time work takes CPU 1 from a task that is pinned there, a kernel thread wakes, and then the
+/// task may run on an idle CPU, too.
+fn freed_behind_kthread(seed: u64) -> Case {
+    let mut case = newcomer_behind_kthread(seed);
+    case.tasks[0] = TaskSpec::new(Program::busy(stacks::COMPUTE)).on(1).within([1]);
+    for one in &mut case.disturbances {
+        if let Disturbance::Affinity { cpus, .. } = &mut one.what {
+            *cpus = if cpus.contains(&1) { vec![0, 1] } else { vec![1] };
+        }
     }
     case
 }
