@@ -106,6 +106,16 @@ static __always_inline u32 llc_of(s32 cpu)
 	return cpu_info_of(cpu)->llc;
 }
 
+/*
+ * Visit up to @most other CPUs of the LLC of @self in @cpu, which starts as
+ * @self: in the order of their numbers, as from a ring.
+ */
+#define for_each_near(i, cpu, self, most)                                                                    \
+	bpf_for(i, 0, most)                                                                                  \
+		if ((cpu = cpu_info_of(cpu)->next) == (self))                                                \
+			break;                                                                               \
+		else
+
 /* The verifier must see a constant offset for each mask. */
 static __always_inline struct bpf_cpumask *mask_of(struct domain *d, u32 tier)
 {

@@ -141,13 +141,9 @@ static __always_inline void kick_idle_cpus(s32 self)
 	s32 cpu = self;
 	u32 i;
 
-	bpf_for(i, 0, MAX_IDLE_KICKS) {
-		cpu = cpu_info_of(cpu)->next;
-		if (cpu == self)
-			break;
-		/* A CPU that is busy now may idle when the kick arrives. */
+	/* A CPU that is busy now may idle when the kick arrives. */
+	for_each_near(i, cpu, self, MAX_IDLE_KICKS)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	}
 }
 
 /* Enqueue @p again: another scheduling class took @cpu, where it was. */

@@ -75,6 +75,12 @@ __noinline int move_to_global(u64 dsq, u64 before, u32 most)
 	return 0;
 }
 
+static __always_inline void move_pinned_to_global(s32 cpu, u64 before)
+{
+	if (pinned_waiting(cpu, cpu_ctx_of(cpu)))
+		move_to_global(bias_dsq_pinned(cpu), before, MAX_LOOKED);
+}
+
 /* Search the pinned DSQs of all of @cpu's LLC, too: one may not dispatch. */
 __noinline int look_for_overdue(s32 cpu)
 {
@@ -90,13 +96,9 @@ __noinline int look_for_overdue(s32 cpu)
 		move_to_global(bias_dsq_shared(llc, BIAS_FAST), before, MAX_LOOKED);
 	if (READ_ONCE(lctx->used[BIAS_SLOW]))
 		move_to_global(bias_dsq_shared(llc, BIAS_SLOW), before, MAX_LOOKED);
-	bpf_for(i, 0, nr_cpus) {
-		if (pinned_waiting(other, cpu_ctx_of(other)))
-			move_to_global(bias_dsq_pinned(other), before, MAX_LOOKED);
-		other = cpu_info_of(other)->next;
-		if (other == cpu)
-			break;
-	}
+	move_pinned_to_global(cpu, before);
+	for_each_near(i, other, cpu, nr_cpus)
+		move_pinned_to_global(other, before);
 	return 0;
 }
 

@@ -86,10 +86,7 @@ __noinline s32 find_victim(struct task_struct *p __arg_trusted, s32 prev, u64 vt
 	s32 cpu = prev;
 	u32 i;
 
-	bpf_for(i, 0, MAX_VICTIMS) {
-		cpu = cpu_info_of(cpu)->next;
-		if (cpu == prev)
-			break;
+	for_each_near(i, cpu, prev, MAX_VICTIMS) {
 		if (should_preempt(vtime, cpu) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			return cpu;
 	}
