@@ -11,12 +11,14 @@
 //! # Approach
 //! A domain begins as a last-level cache. A cache of one core counts as none: such cores of a node
 //! share domains of up to [`MOST_ALONE`]. Then the smallest domain of fewer than [`FEWEST_CORES`]
-//! joins the smallest other one of its node, until none is left. At last each domain without slow
-//! CPUs joins one without fast CPUs.
+//! joins the smallest other one of its node, until none is left. At last a domain that lacks a class
+//! joins one that lacks the other class, or one that has both if they have [`MOST_MIXED`] cores
+//! together.
 //!
 //! # Invariants
 //! A domain consists of whole caches of one node. If a node has two domains, each has
-//! [`FEWEST_CORES`], and no two of them lack different classes.
+//! [`FEWEST_CORES`], and no two of them lack different classes. Where one lacks a class, those that
+//! have both are too large.
 //!
 //! # Limits
 //! Which caches are near each other is not known: neighbours by number join. Classes count as they
@@ -30,6 +32,9 @@ use crate::table::{CapacityTable, Class};
 pub const FEWEST_CORES: usize = 4;
 /// Most cores with caches of their own that share a domain: all its CPUs contend for one lock.
 pub const MOST_ALONE: usize = 64;
+
+/// Most cores of a domain that is enlarged for a class that it lacks.
+pub const MOST_MIXED: usize = 16;
 
 /// The domain of each last-level cache.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,11 +67,6 @@ impl Joined {
             group.classes.insert(cpu.class);
         }
         groups.into_values().collect()
-    }
-
-    /// Return true if all CPUs are of `class`.
-    fn has_only(&self, class: Class) -> bool {
-        self.classes.iter().all(|own| *own == class)
     }
 }
 
@@ -111,10 +111,16 @@ fn small(groups: &[Joined]) -> Option<(usize, usize)> {
     few.into_iter().find_map(|at| Some((at, partner(groups, at, |_| true)?)))
 }
 
-/// Return a group without slow CPUs and the one without fast CPUs that it joins.
+/// Return true if `group` lacks a class that `other` has, and should join it.
+fn should_complete(group: &Joined, other: &Joined) -> bool {
+    let lacks = group.classes.len() == 1 && other.classes != group.classes;
+    lacks && (other.classes.len() == 1 || group.cores.len() + other.cores.len() <= MOST_MIXED)
+}
+
+/// Return a group that lacks a class and the one with this class that it joins.
 fn one_class(groups: &[Joined]) -> Option<(usize, usize)> {
-    let mut fast = (0..groups.len()).filter(|at| groups[*at].has_only(Class::Fast));
-    fast.find_map(|at| Some((at, partner(groups, at, |group| group.has_only(Class::Slow))?)))
+    (0..groups.len())
+        .find_map(|at| Some((at, partner(groups, at, |other| should_complete(&groups[at], other))?)))
 }
 
 /// Return the next CPU with the same domain for each CPU of a list of domains, in a ring.
@@ -203,12 +209,10 @@ mod tests {
         assert_eq!(of_cpus(&[(0, fast, 1); 8]), [0; 8], "a virtual machine");
         assert_eq!(of_cpus(&[(0, fast, 1); 80])[39..41], [0, 1], "Ampere Altra without its L3");
         assert_eq!(Domains::new(&table(&[(0, fast, 1); 384])).count(), 6);
-        assert_eq!(
-            of_cpus(&[(0, slow, 2), (0, fast, 4), (0, fast, 4)])[..7],
-            [0, 0, 0, 0, 0, 0, 1],
-            "M1 Pro"
-        );
+        assert_eq!(of_cpus(&[(0, slow, 2), (0, fast, 4), (0, fast, 4)]), [0; 10], "M1 Pro");
         assert_eq!(of_cpus(&[(0, fast, 4), (0, slow, 8)]), [0; 12], "a cache for each class");
+        let server = [(0, slow, 8), (0, fast, 8), (0, fast, 8), (0, fast, 8)];
+        assert_eq!(Domains::new(&table(&server)).count(), 3, "one cache of a server lacks cooling");
         assert_eq!(of_cpus(&[(0, fast, 1), (1, fast, 1)]), [0, 1], "nodes stay apart");
         assert_eq!(Domains::new(&CapacityTable::default()).count(), 1);
     }
@@ -245,10 +249,13 @@ mod tests {
                 let lacks = |domain: u32, class: Class| {
                     table.cpus.iter().filter(|cpu| domains.of(cpu.llc) == domain).all(|cpu| cpu.class != class)
                 };
-                prop_assert!(
-                    !lacks(domain, Class::Slow)
-                        || others.iter().all(|cpu| !lacks(domains.of(cpu.llc), Class::Fast))
-                );
+                for other in others.iter().map(|cpu| domains.of(cpu.llc)) {
+                    let cores = own.len() + others.iter().filter(|cpu| domains.of(cpu.llc) == other).count();
+                    for (class, another) in [(Class::Slow, Class::Fast), (Class::Fast, Class::Slow)] {
+                        prop_assert!(!lacks(domain, class) || !lacks(other, another));
+                        prop_assert!(!lacks(domain, class) || lacks(other, class) || cores > MOST_MIXED);
+                    }
+                }
             }
         }
     }
