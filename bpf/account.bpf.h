@@ -244,7 +244,7 @@ __noinline int settle_start(s32 cpu, s32 pid, u64 vtime)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 
-	if ((cctx->move_to | cctx->move_pid) && cctx->move_pid != pid) {
+	if (cctx->move_pid != pid) {
 		cctx->move_to = 0;
 		cctx->move_pid = 0;
 	}
@@ -268,7 +268,8 @@ static __always_inline void account_start(struct task_struct *p, s32 cpu, struct
 	cctx->run_flags = RUN_BUSY | publish_affinity(p, cctx, tctx);
 	cctx->run_pid = p->pid;
 	cctx->yielded = 0;
-	settle_start(cpu, p->pid, p->scx.dsq_vtime);
+	if (cctx->move_to | cctx->move_pid | cctx->took_shared)
+		settle_start(cpu, p->pid, p->scx.dsq_vtime);
 }
 
 /* Follow a new table. @p has been charged up to now. */
@@ -301,9 +302,12 @@ static __always_inline void account_stop(struct task_struct *p, s32 cpu, struct 
 	/* A change of attributes dequeues a task that does not sleep. */
 	if (!runnable && p->__state) {
 		if (tctx) {
-			tctx->slept_ns = tctx->brief ? 0 : bpf_ktime_get_ns();
-			tctx->forgivable_ns =
-			    bias_reference_ns(cctx->ran_ns, cctx->run_rate) / FORGIVE_RUN_PART;
+			tctx->slept_ns = 0;
+			if (!tctx->brief) {
+				tctx->slept_ns = bpf_ktime_get_ns();
+				tctx->forgivable_ns =
+				    bias_reference_ns(cctx->ran_ns, cctx->run_rate) / FORGIVE_RUN_PART;
+			}
 		}
 		cctx->ticked_at = 0;
 		cctx->burst_ns = (cctx->burst_ns * 3 + (p->se.sum_exec_runtime - cctx->began_exec_ns)) / 4;

@@ -66,7 +66,8 @@ static __always_inline void clamp_vtime(struct task_struct *p, s32 cpu, bool wak
 	bool waiting = any_waiting();
 	u64 now = vtime_now, vtime, lead = 2 * slice_ns;
 
-	follow_partition(p);
+	if (is_restricted(p))
+		follow_partition(p);
 	if (!waiting)
 		lead += rotate_gap_ns;
 	/* Most wakeups compete with no task: some CPU is free. */
@@ -172,7 +173,7 @@ static __always_inline void enqueue_pinned(struct task_struct *p, s32 cpu, struc
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
 
 	/* Claim the CPU. A task that is sent here would wait for a tick. */
-	if (wakeup)
+	if (wakeup && !(cctx->run_flags & RUN_BUSY))
 		scx_bpf_test_and_clear_cpu_idle(cpu);
 	/*
 	 * The kernel waits for a short kthread. One that is ahead, or has used

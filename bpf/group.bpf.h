@@ -78,6 +78,11 @@ static __always_inline u32 weight_above(const struct task_group *tg, u32 id)
 	return id == OTHER_GROUPS ? BIAS_WEIGHT_NICE_0 : group_weight(tg);
 }
 
+static __always_inline bool is_noted(const struct task_group *tg, u32 id)
+{
+	return READ_ONCE(groups[bounded(id, MAX_GROUPS)].serial) == tg->css.serial_nr;
+}
+
 /*
  * Note parent and weight of new groups from @tg, of index @id, upwards. The
  * kernel reuses ids: forget the quota that a removed group has used.
@@ -91,7 +96,7 @@ static __always_inline void note_group(struct task_group *tg, u32 id)
 
 		if (id == OTHER_GROUPS)
 			group->weight = BIAS_WEIGHT_NICE_0;
-		if (id == OTHER_GROUPS || READ_ONCE(group->serial) == tg->css.serial_nr)
+		if (id == OTHER_GROUPS || is_noted(tg, id))
 			break;
 		WRITE_ONCE(group->weight, group_weight(tg));
 		WRITE_ONCE(group->serial, tg->css.serial_nr);
@@ -164,7 +169,8 @@ static __always_inline void group_count(const struct task_struct *p, const bool 
 	if (!joins)
 		weight = -weight;
 	if (id) {
-		note_group(tg, id);
+		if (!is_noted(tg, id))
+			note_group(tg, id);
 		if (cctx->owed_group != id) {
 			settle_weight(cpu);
 			cctx->owed_group = id;

@@ -241,20 +241,25 @@ __noinline int announce_to(s32 cpu, s32 pid)
 	return -1;
 }
 
+static __always_inline bool prefers_slow(struct task_struct *p)
+{
+	return two_classes && counting && bias_of(task_ctx_of(p)) == BIAS_SLOW_BIASED;
+}
+
 static __always_inline s32 find_idle(struct task_struct *p, s32 prev)
 {
-	u32 first = BIAS_FAST;
+	u32 tier = tier_of(prev);
 	s32 cpu;
 
-	if (two_classes && counting && bias_of(task_ctx_of(p)) == BIAS_SLOW_BIASED)
-		first = BIAS_SLOW;
-	/* Most wakeups end here. */
-	if (first == BIAS_SLOW || !tier_of(prev) || is_near_tier(tier_of(prev))) {
+	/* Most wakeups end here. Only below the best tiers they need the bias. */
+	if (!tier || is_near_tier(tier) || prefers_slow(p)) {
 		cpu = claim_prev(p, prev, NEED_CORE);
 		if (cpu >= 0)
 			return announce_to(cpu, p->pid);
 	}
-	return nothing_idles() ? -1 : announce_to(find_from_class(p, prev, first), p->pid);
+	if (nothing_idles())
+		return -1;
+	return announce_to(find_from_class(p, prev, prefers_slow(p) ? BIAS_SLOW : BIAS_FAST), p->pid);
 }
 
 #endif

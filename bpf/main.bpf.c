@@ -51,13 +51,12 @@
 
 char _license[] SEC("license") = "GPL";
 
+/* The kernel does not ask for a pinned task. */
 s32 BPF_STRUCT_OPS(bias_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	s32 this_cpu = bpf_get_smp_processor_id(), cpu;
 	bool sync = (wake_flags & SCX_WAKE_SYNC) && !is_foreign(bpf_get_current_task_btf());
 
-	if (is_pinned(p))
-		return prev_cpu;
 	clamp_vtime(p, prev_cpu, true);
 	/* ops.enqueue parks a throttled task. */
 	if (is_throttled(p))
