@@ -43,7 +43,7 @@ mod full {
         // Misses in place of stalls are not used before a calibration has found the cycles that one
         // stands for.
         expect(&results, &mut all, "hybrid", &[0, 1], "does not accept", 3.3);
-        expect(&results, &mut all, "taken", &[], "never got their turn", 2.9);
+        expect(&results, &mut all, "taken", &[], "never gave its counters time", 2.9);
         // A quarter of the time is enough.
         expect(&results, &mut all, "shared", &[0, 1, 2, 3], "", 3.6);
         let complaints = results.text("complaints");
