@@ -100,6 +100,11 @@ mod full {
     }
 
     #[test]
+    fn loads_on_6_12_rt() {
+        loads("6.12-rt");
+    }
+
+    #[test]
     fn loads_on_6_16() {
         loads("6.16");
     }
