@@ -7,7 +7,9 @@
 
 echo 1 >/sys/module/amp_pmu/parameters/hybrid || exit
 policies=/sys/devices/system/cpu/cpufreq
-for governor in $policies/policy*/scaling_governor; do echo schedutil >"$governor" || exit; done
+former=$(cat $policies/policy0/scaling_governor)
+govern() { for governor in $policies/policy*/scaling_governor; do echo "$1" >"$governor" || exit; done; }
+govern schedutil
 clocks() { cat $policies/policy*/scaling_cur_freq | tr '\n' ' ' >"$OUT/$1.khz"; }
 
 sleep 2
@@ -31,9 +33,7 @@ taskset -p 1 $$ >/dev/null
 sleep 2
 clocks idle
 taskset -p f $$ >/dev/null
-unload
-
-load $SCHED
-wait_answer
 keep four $MIX
 unload
+govern "$former"
+echo 0 >/sys/module/amp_pmu/parameters/hybrid

@@ -15,7 +15,7 @@ fn scenario() -> Scenario {
 /// Virtual time costs the host minutes where CPUs of this speed are busy, so only scripts without
 /// load run in it.
 fn in_virtual_time() -> Scenario {
-    Scenario::emulated("6.12", "600:600:240:240", 5)
+    Scenario::emulated("6.12", "240:240:96:96", 5)
 }
 
 /// Return the time for which the process is stopped [s]. BIAS_VM_STOP_S sets a longer one for runs

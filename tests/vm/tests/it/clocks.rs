@@ -34,7 +34,7 @@ fn expect_clocks(results: &Results, expect: &mut Expectations) {
 }
 
 fn clocks_follow_load(kernel: &str) {
-    let results = Scenario::emulated(kernel, "2F2S", 4).alone().run("clocks", &[]);
+    let results = Scenario::emulated(kernel, "2F2S", 4).run("clocks", &[]);
     let mut expect = Expectations::default();
     expect_clocks(&results, &mut expect);
     expect.judge();
