@@ -50,8 +50,9 @@ static void *doze(void *arg)
 }
 
 /*
- * Run a BPF program over and over. The kernel disables migration around it, and
- * a tick preempts the task there.
+ * Run a BPF program for a third of the time. The kernel disables migration
+ * around it, and ticks preempt the task there. Without other work it would never
+ * be preempted elsewhere, and no scheduler gets it off a CPU that goes offline.
  */
 static void *run_program(void *arg)
 {
@@ -61,10 +62,15 @@ static void *run_program(void *arg)
 	attr.test.prog_fd = program;
 	attr.test.data_in = (uintptr_t)packet;
 	attr.test.data_size_in = sizeof(packet);
-	attr.test.repeat = 1 << 20;
+	attr.test.repeat = 1 << 15;
 	for (;;) {
+		uint64_t took = now_ns();
+
 		if (syscall(SYS_bpf, BPF_PROG_TEST_RUN, &attr, sizeof(attr)))
 			die("BPF_PROG_TEST_RUN");
+		took = now_ns() - took;
+		for (uint64_t end = now_ns() + 2 * took; now_ns() < end;)
+			work(CHUNK);
 	}
 	return arg;
 }
@@ -140,9 +146,10 @@ void hotplug(int cpu, int times)
 	int kthreads = 0;
 
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
+	/* The others would inherit it. */
+	start_threads();
 	if (setpriority(PRIO_PROCESS, 0, -20))
 		die("nice");
-	start_threads();
 	for (int i = 0; i < times; i++) {
 		uint64_t began;
 
