@@ -71,7 +71,7 @@ static __always_inline void clamp_vtime(struct task_struct *p, s32 cpu, bool wak
 	if (!waiting)
 		lead += rotate_gap_ns;
 	/* Most wakeups compete with no task: some CPU is free. */
-	if (wakeup && (waiting || !READ_ONCE(nr_spare)))
+	if (wakeup && (waiting || !READ_ONCE(nr_spare) || is_pinned(p)))
 		vtime = joined_vtime(p, cpu);
 	else
 		vtime =

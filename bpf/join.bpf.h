@@ -10,8 +10,9 @@
  *
  * Approach
  * Each shared DSQ has a clock: the vtime of the last task that a CPU took from
- * it. A wakee starts a slice behind that, if it is behind the global vtime. A
- * task keeps its lag or lead in another DSQ, as in the default scheduler. Bias
+ * it. A wakee starts a slice behind that, if it is behind the global vtime. For
+ * a pinned one, the task that runs on its CPU stands for the clock. A task
+ * keeps its lag or lead in another DSQ, as in the default scheduler. Bias
  * selects the class of the DSQ. An LLC without CPUs of that class would serve
  * it last: the agent names a home LLC of the node.
  *
@@ -143,14 +144,30 @@ static __always_inline u64 vtime_in(struct task_ctx *tctx, u32 queue, u64 vtime)
 	return before ? vtime - queue_now(before - 1) + queue_now(queue) : vtime;
 }
 
+/*
+ * A pinned wakee starts at most a slice behind the global vtime. Where that is
+ * ahead of @cpu's tasks, it starts after another slice of the running one: if
+ * these are heavy, they would need long to reach the global vtime.
+ */
+static __always_inline u64 pinned_vtime(const struct task_struct *p, s32 cpu)
+{
+	const struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+	u64 next = cctx->run_vtime + bias_charge(slice_ns, cctx->run_weight), start = vtime_now - slice_ns;
+
+	if ((cctx->run_flags & RUN_BUSY) && bias_vtime_before(next, start))
+		start = next;
+	return bias_wakeup_vtime(p->scx.dsq_vtime, start, 0);
+}
+
 /* Return the vtime of @p, which wakes on @cpu. */
 __noinline u64 joined_vtime(struct task_struct *p __arg_trusted, s32 cpu)
 {
-	struct task_ctx *tctx = task_ctx_of(p);
+	struct task_ctx *tctx;
 	u32 queue;
 
 	if (is_pinned(p))
-		return bias_wakeup_vtime(p->scx.dsq_vtime, vtime_now, slice_ns);
+		return pinned_vtime(p, cpu);
+	tctx = task_ctx_of(p);
 	queue = queue_of(p, tctx, llc_of(cpu));
 	return bias_wakeup_vtime(vtime_in(tctx, queue, p->scx.dsq_vtime), queue_now(queue), slice_ns);
 }

@@ -192,4 +192,5 @@ mutants! {
     partition_follows_one_task
     unparked_for_an_offline_cpu
     freed_behind_kthread
+    pinned_wakee_behind_the_clock
 }

@@ -269,25 +269,3 @@ fn a_cpu_about_to_go_offline_delays_no_task() {
         },
     );
 }
-
-/// Busy tasks of nice -20 are confined to a CPU, and the others have little to do. A task of nice 0
-/// that sleeps there, and uses a tenth of its share, waits for some turns.
-#[test]
-fn a_light_task_waits_briefly_beside_heavy_confined_ones() {
-    known_defect("a lag is bounded in vtime, which hardly advances while heavy tasks run", || {
-        let within = |task: TaskSpec| task.within([1]).on(1);
-        let sleeper = |run_ns, sleep_ns| TaskSpec::new(Program::periodic(stacks::COMPUTE, run_ns, sleep_ns));
-        let mut tasks: Vec<_> = (0..2).map(|_| within(weighing(8668, busy()))).collect();
-        tasks.extend([within(sleeper(50_000, 100 * MS)), within(TaskSpec { kthread: true, ..busy() })]);
-        tasks.extend((0..3).map(|_| sleeper(3 * MS, 4 * MS)));
-        let mut case = case("4P", 4000, 1000, tasks);
-        for (at_ms, cpus) in [(500, vec![0, 1, 2, 3]), (700, vec![1])] {
-            let affinity = |task| Disturbance::Affinity { task, cpus: cpus.clone() };
-            let change = |task| Disturb { at_ns: at_ms * MS, what: affinity(task) };
-            case.disturbances.extend((0..2).map(change));
-        }
-        let (figures, _) = run(case)?;
-        let longest_ms = figures[2].longest_wait_ns / MS;
-        expect(longest_ms < 100, format!("a sleeper of nice 0 waits {longest_ms} ms"))
-    });
-}

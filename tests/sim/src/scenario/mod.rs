@@ -98,6 +98,7 @@ pub fn all() -> Vec<Scenario> {
         places::near_type(),
         places::spread_births(),
         waits::cache_in_demand(),
+        waits::light_beside_heavy(),
         waits::servers_over_caches(),
         waits::servers_over_mixed_caches(),
         ticks::unticked(),

@@ -407,6 +407,32 @@ pub(super) fn cache_in_demand() -> Scenario {
     }
 }
 
+/// Busy tasks of nice -20 are confined to a CPU, and the others have little to do. A task of nice 0
+/// that sleeps there, and uses a tenth of its share, waits for some turns.
+pub(super) fn light_beside_heavy() -> Scenario {
+    const MS: u64 = 1_000_000;
+    let within = |task: TaskSpec| task.within([1]).on(1);
+    let sleeper = |run_ns, sleep_ns| TaskSpec::new(Program::periodic(stacks::COMPUTE, run_ns, sleep_ns));
+    let busy = TaskSpec::new(Program::busy(stacks::COMPUTE));
+    let mut case = Case::new("4P", 1);
+    (case.duration_ns, case.tick_ns) = (4_000 * MS, MS);
+    case.tasks = vec![within(TaskSpec { weight: 8668, ..busy.clone() }); 2];
+    case.tasks.extend([within(sleeper(50_000, 100 * MS)), within(TaskSpec { kthread: true, ..busy })]);
+    case.tasks.extend((0..3).map(|_| sleeper(3 * MS, 4 * MS)));
+    for (at_ms, cpus) in [(500, vec![0, 1, 2, 3]), (700, vec![1])] {
+        let change = |task| Disturbance::Affinity { task, cpus: cpus.clone() };
+        case.disturbances.extend([0, 1].map(|task| Disturb { at_ns: at_ms * MS, what: change(task) }));
+    }
+    Scenario {
+        name: "light-beside-heavy",
+        case,
+        check: |kernel| {
+            let longest_ns = kernel.figures(2).longest_wait_ns;
+            expect("longest wait of a sleeper of nice 0 [ms]", longest_ns as f64 / 1e6, 0.0, 100.0)
+        },
+    }
+}
+
 /// Servers beside busy tasks, where each cache has two or four CPUs of one class, as in a laptop.
 pub(super) fn servers_over_caches() -> Scenario {
     servers("servers-over-caches", "2L+4P+4P,llcs=2+4+4", (9, 5))
