@@ -79,6 +79,13 @@ impl Kernel {
         self.unit.get().expect("new() sets it first").get()
     }
 
+    /// Return the sum over CPUs of a statistic of the scheduler (`enum bias_stat`).
+    pub(crate) fn stat(&self, stat: u32) -> u64 {
+        let cpus = self.unit().cpu_ctxs;
+        // SAFETY: the unit has BIAS_MAX_CPUS contexts, more than a machine has CPUs, and no program runs.
+        (0..self.cpus.len()).map(|cpu| unsafe { (*cpus.add(cpu)).stats[stat as usize] }).sum()
+    }
+
     /// Return the time [ns].
     #[must_use]
     pub fn now(&self) -> u64 {

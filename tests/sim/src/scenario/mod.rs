@@ -52,6 +52,7 @@ pub fn all() -> Vec<Scenario> {
         waits::server(),
         waits::kthread(),
         waits::yielder(),
+        waits::lone_yielder(),
         waits::swap(),
         waits::swap_beside_kthread(),
         waits::fast_falls_idle(),

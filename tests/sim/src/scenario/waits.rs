@@ -4,6 +4,7 @@
 
 use super::parts::{Scenario, busy, evenness, expect, on_fast, ratio};
 use crate::case::{Case, Disturb, Disturbance, TaskSpec};
+use crate::ffi;
 use crate::load::{Op, Program, stacks};
 
 /// A task that sleeps is served soon although every CPU is busy.
@@ -172,6 +173,20 @@ pub(super) fn yielder() -> Scenario {
         name: "yielder",
         case,
         check: |kernel| expect("switches to the other task", kernel.figures(0).switches as f64, 300.0, 1e9),
+    }
+}
+
+/// A task that yields again and again, as spinning locks do, keeps its slice while none waits.
+pub(super) fn lone_yielder() -> Scenario {
+    let mut case = busy("2P", &[], 10);
+    let ops = vec![Op::Run { stack: stacks::COMPUTE, work_ns: 5_000 }, Op::Yield];
+    case.tasks.push(TaskSpec::new(Program { ops, repeat: true }));
+    Scenario {
+        name: "lone-yielder",
+        case,
+        check: |kernel| {
+            expect("slices renewed in a second", kernel.stat(ffi::BIAS_STAT_KEEP) as f64, 10.0, 1100.0)
+        },
     }
 }
 
