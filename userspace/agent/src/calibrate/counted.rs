@@ -51,6 +51,15 @@ impl LoopRecord {
         samples
     }
 
+    /// Add the samples and counts of another record of the loop.
+    pub fn add(&mut self, other: &Self) {
+        self.samples_ns.extend(&other.samples_ns);
+        self.counted = match (self.counted, other.counted) {
+            (Some(sum), Some(other)) => Some(sum.plus(&other)),
+            (one, other) => one.or(other),
+        };
+    }
+
     fn count(&mut self, delta: &Delta) {
         let Some(scaled) = delta.scaled().filter(|delta| !delta.backwards) else { return };
         self.counted = Some(self.counted.map_or(scaled, |sum| sum.plus(&scaled)));
@@ -132,8 +141,11 @@ mod tests {
     fn visits_are_added_up_and_scaled() {
         let mut record = LoopRecord::default();
         record.count(&delta([Some(10), Some(20), Some(3), None]));
-        record.count(&delta([Some(10), Some(20), Some(4), None]));
-        record.samples_ns = vec![5.0, 6.0, 900.0];
+        record.samples_ns = vec![5.0];
+        let mut other = LoopRecord::default();
+        other.count(&delta([Some(10), Some(20), Some(4), None]));
+        other.samples_ns = vec![6.0, 900.0];
+        record.add(&other);
         let sample = record.sample();
         assert_eq!(sample.step_ns, 6.0);
         let counts = sample.counts.unwrap();

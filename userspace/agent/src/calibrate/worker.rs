@@ -20,6 +20,9 @@ use std::time::Duration;
 
 /// Fewest samples of a loop per visit.
 const MIN_SAMPLES: usize = 2;
+/// Most by which visits with the same clock differ in the time of a step. A governor changes clocks by
+/// more, and may leave a low one for a whole visit.
+const OTHER_CLOCK: f64 = 1.1;
 /// Least stall, as a share of the time of the loop that stalls. It keeps ratios finite.
 const MIN_STALL: f64 = 0.01;
 
@@ -79,18 +82,19 @@ pub fn visit(cpu: u32, state: &mut CpuState, shared: &Shared) -> Result<(), Fail
     }
     pinned?;
     let realtime = thread::realtime();
-    state.realtime = Some(realtime && state.realtime.unwrap_or(true));
     // Dropped: it waits for the clock. An earlier visit shows what to wait for.
     settle::step_ns(median(&state.samples_ns[0]));
-    let near_ns = external(state, shared);
-    let second_ns = second_level(state, shared, &near_ns);
+    let mut one = CpuState { realtime: Some(realtime), ..state.same_paces() };
+    let near_ns = external(&mut one, shared);
+    let second_ns = second_level(&mut one, shared, &near_ns);
     // Dropped: the CPU may still raise its clock after waiting for the far set.
-    shared.samples(&mut state.execute, SHARE_WARM_UP, execute);
-    internal(state, shared, &second_ns);
-    let CpuState { execute: pace, records, .. } = state;
+    shared.samples(&mut one.execute, SHARE_WARM_UP, execute);
+    internal(&mut one, shared, &second_ns);
+    let CpuState { execute: pace, records, .. } = &mut one;
     let samples = records[Loop::Execute.index()]
         .visit(shared.counters, || shared.samples(pace, SHARE_EXECUTE, execute));
-    state.samples_ns[0].extend(samples);
+    one.samples_ns[0].extend(samples);
+    state.add(one);
     Ok(())
 }
 
@@ -113,6 +117,25 @@ impl Shared<'_> {
 }
 
 impl CpuState {
+    /// Add what a visit measured. Visits with another clock do not mix: the faster ones count.
+    fn add(&mut self, visit: Self) {
+        let Some(new) = median(&visit.samples_ns[0]) else { return };
+        let realtime = self.realtime.unwrap_or(true) && visit.realtime.unwrap_or(true);
+        match median(&self.samples_ns[0]) {
+            Some(kept) if new > kept * OTHER_CLOCK => {}
+            Some(kept) if kept <= new * OTHER_CLOCK => {
+                for (all, new) in self.samples_ns.iter_mut().zip(&visit.samples_ns) {
+                    all.extend(new);
+                }
+                for (all, new) in self.records.iter_mut().zip(&visit.records) {
+                    all.add(new);
+                }
+            }
+            _ => *self = visit,
+        }
+        self.realtime = Some(realtime);
+    }
+
     /// Return a state without samples that keeps the paces.
     pub fn same_paces(&self) -> Self {
         let Self { far, near, middle, random, steady, execute, .. } = *self;
@@ -194,12 +217,35 @@ impl Settings {
 mod tests {
     use super::super::memory::Sizes;
     use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     #[test]
     fn stalls_are_what_the_plain_loop_does_not_explain() {
         assert_eq!(stalls(&[650.0, 640.0], &[50.0, 40.0, 900.0]), [600.0, 590.0]);
         assert_eq!(stalls(&[100.0], &[200.0]), [1.0]);
         assert_eq!(stalls(&[100.0], &[]), [100.0]);
+    }
+
+    proptest! {
+        #[test]
+        fn visits_at_a_low_clock_do_not_count(low in vec(any::<bool>(), 1..9), at in 0usize..9) {
+            let mut low = low;
+            let high = at % low.len();
+            low[high] = false;
+            let mut state = CpuState::default();
+            for (number, &low) in (1..).zip(&low) {
+                let step_ns = if low { 1.3 } else { 1.0 } + f64::from(number) * 1e-3;
+                let mut visit = CpuState { realtime: Some(true), ..CpuState::default() };
+                visit.samples_ns = [vec![step_ns; 3], vec![step_ns; 2], vec![step_ns]];
+                visit.records[0].samples_ns = vec![step_ns];
+                state.add(visit);
+            }
+            let counted = low.iter().filter(|low| !**low).count();
+            prop_assert_eq!(state.samples_ns.each_ref().map(Vec::len), [3 * counted, 2 * counted, counted]);
+            prop_assert!(state.samples_ns.iter().flatten().all(|step_ns| *step_ns < 1.1));
+            prop_assert_eq!((state.records[0].samples_ns.len(), state.realtime), (counted, Some(true)));
+        }
     }
 
     #[test]
