@@ -67,7 +67,7 @@ enum Command {
     Papers(Measurement<PapersOptions>),
     /// Run any other command while a scheduler is loaded
     Under(UnderArgs),
-    Ab(ab::AbArgs),
+    Ab(Box<ab::AbArgs>),
     Report(ab::ReportArgs),
     Compare(ab::CompareArgs),
     List(list::ListArgs),

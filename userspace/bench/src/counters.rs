@@ -149,6 +149,24 @@ impl ProcessInstructions {
     }
 }
 
+/// Changes of CPU of the processes that the calling thread starts, and of those that they start.
+pub struct Migrations {
+    file: File,
+}
+
+impl Migrations {
+    /// Open the event.
+    pub fn open() -> Result<Self> {
+        let event = Event::new(bindings::PERF_TYPE_SOFTWARE, bindings::PERF_COUNT_SW_CPU_MIGRATIONS.into());
+        Ok(Migrations { file: open_in(Event { inherit: true, ..event }, 0, -1, -1)? })
+    }
+
+    /// Return the number since `open`, of processes that have ended or run on.
+    pub fn read(&mut self) -> Result<u64> {
+        read_event(&mut self.file)
+    }
+}
+
 fn thread_directory(pid: u32) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/task"))
 }

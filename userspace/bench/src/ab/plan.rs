@@ -16,6 +16,7 @@
 
 use super::arms::{self, Arm};
 use super::store;
+use super::workload::command::{Around, Command};
 use super::workload::{self, Workload};
 use crate::{Error, Result, files};
 use serde::{Deserialize, Serialize};
@@ -44,12 +45,24 @@ pub struct Cell {
     /// Length of the measured window [s], or None for the plan's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_s: Option<f64>,
+    /// What surrounds the command, if the workload is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub around: Option<Around>,
 }
 
 impl Cell {
     /// Return a cell with this workload on the run's machine.
     pub fn of(workload: &str) -> Self {
-        Cell { workload: workload.into(), machine: None, diversity: None, window_s: None }
+        Cell { workload: workload.into(), machine: None, diversity: None, window_s: None, around: None }
+    }
+
+    /// Return the parsed workload.
+    pub fn parse(&self) -> std::result::Result<Box<dyn Workload>, String> {
+        match (&self.around, self.workload.strip_prefix("command:")) {
+            (None, _) => workload::parse(&self.workload),
+            (Some(around), Some(line)) => Ok(Box::new(Command::new(line, around.clone()))),
+            (Some(_), None) => Err(format!("'{}' has 'around', which only a command has", self.workload)),
+        }
     }
 
     /// Return the name for samples and reports: the name of the workload, preceded by the cell's
@@ -162,7 +175,10 @@ impl Plan {
             ));
         }
         for (i, cell) in self.cells.iter().enumerate() {
-            let same = |other: &Cell| other.workload == cell.workload && other.machine == cell.machine;
+            let same = |other: &Cell| {
+                (&other.workload, &other.machine, &other.around)
+                    == (&cell.workload, &cell.machine, &cell.around)
+            };
             if self.cells[..i].iter().any(same) {
                 return Err(format!("the workload '{}' is in the plan twice", cell.workload));
             }
@@ -180,7 +196,7 @@ impl Plan {
 
     /// Return the parsed workloads, one for each cell.
     pub fn workloads(&self) -> std::result::Result<Vec<Box<dyn Workload>>, String> {
-        self.cells.iter().map(|cell| workload::parse(&cell.workload)).collect()
+        self.cells.iter().map(Cell::parse).collect()
     }
 
     /// Return the machines that the cells name, in order. None stands for the run's machine.
@@ -219,7 +235,7 @@ impl Plan {
         };
         let mut kept: Vec<Cell> = Vec::new();
         for cell in self.cells.drain(..).filter(fits) {
-            if !kept.iter().any(|other| other.workload == cell.workload) {
+            if !kept.iter().any(|other| (&other.workload, &other.around) == (&cell.workload, &cell.around)) {
                 kept.push(Cell { machine: None, ..cell });
             }
         }

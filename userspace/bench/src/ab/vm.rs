@@ -25,6 +25,8 @@ use std::time::Duration;
 
 /// Number of lines of the log shown with an error.
 const SHOWN_LINES: usize = 15;
+/// Memory of a guest that holds programs and their libraries, too.
+const ROOT_MEMORY_MIB: &str = "4096";
 /// Time between two checks for an interrupt.
 const POLL: Duration = Duration::from_millis(200);
 
@@ -38,6 +40,8 @@ pub struct Vm {
     /// True to emulate the CPU speeds. If false, CPUs are as fast as the host allows, which suits
     /// trials but not results.
     pub emulation: bool,
+    /// Debian packages to unpack into the guest's memory, separated by commas.
+    pub packages: Option<String>,
     /// Maximum duration of a boot.
     pub timeout: Duration,
 }
@@ -68,6 +72,9 @@ impl Vm {
         command.args(["--timeout", &self.timeout.as_secs().max(1).to_string()]);
         if !self.emulation {
             command.arg("--no-emulation");
+        }
+        if let Some(packages) = &self.packages {
+            command.args(["--root", packages, "--memory", ROOT_MEMORY_MIB]);
         }
         command.arg("--out").arg(directory).arg("--").arg(exe);
         command.args(["ab-boot", "--task"]).arg(task).arg("--out").arg(directory);

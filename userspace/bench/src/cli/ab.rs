@@ -11,6 +11,7 @@ use crate::ab::runner::BUDGET_USED;
 use crate::ab::sample::Run;
 use crate::ab::session::{self, SessionOptions};
 use crate::ab::vm::Vm;
+use crate::ab::workload::command::{Around, Metric};
 use crate::ab::{boot, compare, suites};
 use crate::options::{Output, seconds};
 use crate::sched::SchedExt;
@@ -37,7 +38,7 @@ pub(super) struct AbArgs {
     /// Measure in the asymmetric VM with this machine, e.g. 2F2S or 60:60:24:24 (see `cargo xtask
     /// vm --help`). Its cores are emulated: shares and ratios are meaningful, times are stretched
     /// about 50-fold. Of a plan for several machines, only the part for this machine runs [default:
-    /// the machines of the plan, else 2F2S]
+    /// the machines of the plan, else 2F2S; with --command 600:600:240:240, which stretches no time]
     #[arg(long, value_name = "MACHINE", conflicts_with = "host")]
     vm: Option<String>,
     /// Kernel of the VM: a name that `cargo xtask kernel list` shows, or an image
@@ -59,6 +60,27 @@ pub(super) struct AbArgs {
     /// Workloads instead of a plan's, separated by commas, e.g. 2compute+2chase,pingpong
     #[arg(long, value_delimiter = ',', value_name = "WORKLOADS")]
     cells: Vec<String>,
+    /// A command instead of a plan's workloads, e.g. 'make -j8'. A shell runs it until the window is
+    /// over, and at least once. Repeatable: each is a workload of its own. Compared are its wall
+    /// time and what --metric finds; shown are also CPU time, switches and migrations
+    #[arg(long = "command", value_name = "COMMAND", conflicts_with_all = ["plan", "suite", "cells"])]
+    commands: Vec<String>,
+    /// Command to run before each run of a --command, unmeasured, e.g. 'make clean'
+    #[arg(long, value_name = "COMMAND", requires = "commands")]
+    prepare: Option<String>,
+    /// Command that runs beside each --command, from the warm-up until its end. It starts again when
+    /// it ends. Repeatable
+    #[arg(long, value_name = "COMMAND", requires = "commands")]
+    beside: Vec<String>,
+    /// A number to compare in the output of each --command: a regular expression with one group,
+    /// and which direction is better, e.g. 'Requests/sec: *([0-9.]+):better=higher'. (?<rps>...)
+    /// names the metric. The last match counts. Repeatable
+    #[arg(long = "metric", value_name = "REGEX:better=higher", requires = "commands")]
+    metrics: Vec<Metric>,
+    /// Debian packages, separated by commas, that hold the programs of --command. The VM unpacks
+    /// them, and what they depend on, into its memory, where no program waits for the host's disk
+    #[arg(long, value_name = "PACKAGES", conflicts_with = "host", requires = "commands")]
+    packages: Option<String>,
     /// Arms, separated by commas; the first is the baseline. Known arms: default, scx_bias,
     /// best-static, worst-static, golden-run. cfs and eevdf are other names of the default.
     /// default-hybrid is the default scheduler in a kernel that knows of its unequal cores (VM
@@ -161,6 +183,9 @@ impl AbArgs {
         let mut plan = match (&self.plan, self.cells.is_empty()) {
             (Some(path), _) => Plan::read(path)?,
             (None, false) => Plan { stretch: if self.host { 1.0 } else { 5.0 }, ..Plan::default() },
+            (None, true) if !self.commands.is_empty() => {
+                Plan { cells: self.command_cells(), ..Plan::default() }
+            }
             (None, true) => {
                 let suite = suites::find(self.suite.as_deref().unwrap_or("quick")).map_err(Error::Usage)?;
                 let plan = (suite.plan)();
@@ -191,6 +216,18 @@ impl AbArgs {
         Ok(plan)
     }
 
+    /// Return a cell for each --command.
+    fn command_cells(&self) -> Vec<Cell> {
+        let around = Around {
+            prepare: self.prepare.clone(),
+            beside: self.beside.clone(),
+            metrics: self.metrics.clone(),
+        };
+        let cell =
+            |line: &String| Cell { around: Some(around.clone()), ..Cell::of(&format!("command:{line}")) };
+        self.commands.iter().map(cell).collect()
+    }
+
     fn machine(&self, plan: &Plan) -> Result<Option<Vm>> {
         if self.host {
             if plan.arms().map_err(Error::Usage)?.iter().any(|arm: &Arm| arm.command(1.0).is_some()) {
@@ -205,11 +242,14 @@ impl AbArgs {
             return Ok(None);
         }
         let suite = self.suite.as_deref().and_then(|name| suites::find(name).ok());
-        let default = suite.map_or("2F2S", |suite| suite.machines[0]);
+        // Programs have times of their own, so their machine is not stretched.
+        let own = if self.commands.is_empty() { "2F2S" } else { "600:600:240:240" };
+        let default = suite.map_or(own, |suite| suite.machines[0]);
         Ok(Some(Vm {
             machine: self.vm.clone().unwrap_or_else(|| default.into()),
             kernel: self.kernel.clone(),
             emulation: !self.no_emulation,
+            packages: self.packages.clone(),
             timeout: self.time.unwrap_or(Duration::from_secs(6 * 3600)) + Duration::from_secs(600),
         }))
     }

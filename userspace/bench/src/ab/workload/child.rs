@@ -19,9 +19,12 @@
 use crate::task::spawn;
 use crate::{Error, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{Pid, pipe, read};
+use nix::unistd::Pid;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -163,34 +166,28 @@ impl Drop for Program {
 }
 
 /// Run a command to its end, for at most `limit`. Return the output of both streams and its run
-/// time. `what` names it in errors.
+/// time. `what` names it in errors. Processes of its group that outlive it are killed, and may hold
+/// the output open until then.
 ///
 /// # Errors
 /// The command does not start, fails or does not end. The error shows its last line.
 pub fn capture(command: &mut Command, what: &str, limit: Duration) -> Result<(String, Duration)> {
     let failed = |e: &dyn std::fmt::Display| Error::failed(what, e);
-    let (output, input) = pipe().map_err(|e| failed(&e))?;
-    command.env("LC_ALL", "C").stdin(Stdio::null());
-    command.stdout(input.try_clone().map_err(|e| failed(&e))?).stderr(input);
+    let mut output = File::from(memfd_create("output", MFdFlags::MFD_CLOEXEC).map_err(|e| failed(&e))?);
+    let input = || output.try_clone().map_err(|e| failed(&e));
+    command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(input()?).stderr(input()?);
     die_with_parent(command);
     let start = Instant::now();
     let mut running = Program(command.spawn().map_err(|e| failed(&e))?);
-    // The command holds the write ends of the pipe. They must be closed here, or the end of the
-    // output is never seen.
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut text = Vec::new();
-    let mut buffer = [0; 4096];
-    loop {
-        if !readable(output.as_fd(), start + limit)? {
-            return Err(failed(&format!("did not end within {} s", limit.as_secs())));
-        }
-        match read(&output, &mut buffer).map_err(|e| failed(&e))? {
-            0 => break,
-            n => text.extend_from_slice(&buffer[..n]),
-        }
+    let ended = open_pid(Pid::from_raw(i32::try_from(running.0.id()).unwrap_or(i32::MAX)))?;
+    if !readable(ended.as_fd(), start + limit)? {
+        return Err(failed(&format!("did not end within {} s", limit.as_secs())));
     }
     let status = running.0.wait().map_err(|e| failed(&e))?;
     let time = start.elapsed();
+    drop(running);
+    let mut text = Vec::new();
+    output.rewind().and_then(|()| output.read_to_end(&mut text)).map_err(|e| failed(&e))?;
     let text = String::from_utf8_lossy(&text).into_owned();
     match status.success() {
         true => Ok((text, time)),

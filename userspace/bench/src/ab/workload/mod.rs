@@ -11,7 +11,7 @@
 //! the solo rates that it needs and the parts that this machine lacks. It turns one run into
 //! metrics by registry name. [`parse`] makes a workload from its text form, and [`list`] describes
 //! all of them. The workloads are written here, so that their work is known. `tool` runs
-//! third-party programs.
+//! third-party programs, and `command` any command.
 //!
 //! # Invariants
 //! * `parse(w.name())` is the same workload.
@@ -25,6 +25,7 @@
 
 mod barrier;
 mod child;
+pub mod command;
 mod forks;
 mod groups;
 mod interactive;
@@ -59,6 +60,7 @@ pub fn list() -> Vec<Description> {
         barrier::DESCRIPTION,
         triad::DESCRIPTION,
         openmp::DESCRIPTION,
+        command::DESCRIPTION,
     ];
     own.into_iter().chain(tool::descriptions()).collect()
 }
@@ -77,6 +79,7 @@ pub fn parse(text: &str) -> std::result::Result<Box<dyn Workload>, String> {
         "forks" => forks::Forks::parse(rest).map(boxed),
         "barrier" => barrier::Barrier::parse(rest).map(boxed),
         "triad" => triad::Triad::parse(rest).map(boxed),
+        "command" => command::Command::parse(rest).map(boxed),
         "omp" => openmp::Omp::parse(rest).map(boxed),
         "tool" => tool::Tool::parse(rest).map(boxed),
         _ => return mix::MixCell::parse(text).map(boxed).map_err(|why| unknown(text, &why)),

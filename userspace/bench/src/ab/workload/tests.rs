@@ -111,6 +111,7 @@ fn the_list_describes_what_parse_knows() {
             "barrier" => "barrier:2",
             "triad" => "triad:2",
             "omp" => "omp:2:guided",
+            "command" => "command:make -j8",
             name => name,
         };
         assert_eq!(parse(text).unwrap().name(), text);
