@@ -16,7 +16,7 @@
 //!   (names, units, directions), [`sample`] (stored samples, and which of them count), [`stats`]
 //!   (estimates, intervals, verdicts), [`placement`] (best and worst static placement)
 //! * work: [`workload`] (the work of a cell)
-//! * files: [`store`], [`plan`] and [`suites`] (the work of a run)
+//! * files: [`store`], [`plan`], [`suites`] and [`foreign`] (the work of a run)
 //! * sequence: [`runner`] (order of events, tested without a machine)
 //! * machine: [`knobs`], [`eaters`], [`hybrid`], [`usage`], [`energy`], [`stage`] (one machine, one
 //!   arm at a time)
@@ -28,6 +28,7 @@ pub mod boot;
 pub mod compare;
 pub mod eaters;
 pub mod energy;
+mod foreign;
 pub mod hybrid;
 pub mod knobs;
 pub mod metric;

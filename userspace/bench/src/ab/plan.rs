@@ -16,7 +16,7 @@
 
 use super::arms::{self, Arm};
 use super::store;
-use super::workload::command::{Around, Command};
+use super::workload::command::{AnyCommand, Around};
 use super::workload::{self, Workload};
 use crate::{Error, Result, files};
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,7 @@ impl Cell {
     pub fn parse(&self) -> std::result::Result<Box<dyn Workload>, String> {
         match (&self.around, self.workload.strip_prefix("command:")) {
             (None, _) => workload::parse(&self.workload),
-            (Some(around), Some(line)) => Ok(Box::new(Command::new(line, around.clone()))),
+            (Some(around), Some(line)) => Ok(Box::new(AnyCommand::new(line, around.clone()))),
             (Some(_), None) => Err(format!("'{}' has 'around', which only a command has", self.workload)),
         }
     }
@@ -82,6 +82,9 @@ pub struct Plan {
     pub arms: Vec<String>,
     /// The cells. Every arm runs all of them in this order.
     pub cells: Vec<Cell>,
+    /// Debian packages with the programs of commands, for the VM.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<String>,
     /// Boots of the VM for each machine: the outer level of the statistics. 1 on a host.
     pub boots: u32,
     /// Blocks in each boot. Each block visits every arm twice.
@@ -110,6 +113,7 @@ impl Default for Plan {
             name: "custom".into(),
             arms: vec!["default".into(), "scx_bias".into()],
             cells: Vec::new(),
+            packages: Vec::new(),
             boots: 1,
             blocks: 5,
             warmup_s: 0.3,

@@ -9,6 +9,7 @@
 //! when all tasks are alike, and 1 when half are compute-bound and half are stalled. The gain of
 //! bias scheduling grows with diversity [Koufaty10].
 
+use super::foreign;
 use super::plan::{Cell, Plan};
 
 /// A built-in plan.
@@ -27,7 +28,7 @@ pub struct Suite {
 }
 
 /// All built-in plans.
-pub const SUITES: [Suite; 9] = [
+pub const SUITES: [Suite; 11] = [
     Suite {
         name: "quick",
         about: "Is anything broken, or clearly better? Throughput and fairness of two mixes, one from every start",
@@ -90,6 +91,20 @@ pub const SUITES: [Suite; 9] = [
         minutes: 15,
         machines: &["2F2S"],
         plan: openmp,
+    },
+    Suite {
+        name: "foreign",
+        about: "Are programs of Debian faster or slower? Compilers, servers, compression, locks, against the default that knows the cores",
+        minutes: 5,
+        machines: &[foreign::MACHINE],
+        plan: foreign::all,
+    },
+    Suite {
+        name: "foreign-quick",
+        about: "The same with five programs: a web server, a store, locks, messages, compression",
+        minutes: 1,
+        machines: &[foreign::MACHINE],
+        plan: foreign::quick,
     },
 ];
 

@@ -25,6 +25,8 @@ use std::time::Duration;
 
 /// Number of lines of the log shown with an error.
 const SHOWN_LINES: usize = 15;
+/// Packages that a shell's commands need, and on which no package depends: they are on every Debian.
+const SHELL: &str = "coreutils,dash,findutils,grep,sed";
 /// Memory of a guest that holds programs and their libraries, too.
 const ROOT_MEMORY_MIB: &str = "4096";
 /// Time between two checks for an interrupt.
@@ -40,8 +42,6 @@ pub struct Vm {
     /// True to emulate the CPU speeds. If false, CPUs are as fast as the host allows, which suits
     /// trials but not results.
     pub emulation: bool,
-    /// Debian packages to unpack into the guest's memory, separated by commas.
-    pub packages: Option<String>,
     /// Maximum duration of a boot.
     pub timeout: Duration,
 }
@@ -64,7 +64,7 @@ fn xtask() -> Result<Vec<String>> {
 }
 
 impl Vm {
-    fn command(&self, task: &Path, directory: &Path) -> Result<Command> {
+    fn command(&self, packages: &[String], task: &Path, directory: &Path) -> Result<Command> {
         let words = xtask()?;
         let exe = std::env::current_exe().map_err(|e| Error::failed("finding this program", e))?;
         let mut command = Command::new(&words[0]);
@@ -73,8 +73,9 @@ impl Vm {
         if !self.emulation {
             command.arg("--no-emulation");
         }
-        if let Some(packages) = &self.packages {
-            command.args(["--root", packages, "--memory", ROOT_MEMORY_MIB]);
+        if !packages.is_empty() {
+            let packages = format!("{SHELL},{}", packages.join(","));
+            command.args(["--root", &packages, "--memory", ROOT_MEMORY_MIB]);
         }
         command.arg("--out").arg(directory).arg("--").arg(exe);
         command.args(["ab-boot", "--task"]).arg(task).arg("--out").arg(directory);
@@ -101,7 +102,7 @@ impl Vm {
         let text = serde_json::to_string_pretty(task).map_err(|e| Error::failed("writing the task", e))?;
         store::write_whole(&file, text.as_bytes())?;
         let log_file = std::fs::File::create(&log).map_err(|e| Error::failed(log.display(), e))?;
-        let mut command = self.command(&file, &directory)?;
+        let mut command = self.command(&task.plan.packages, &file, &directory)?;
         command.stderr(log_file.try_clone().map_err(|e| Error::failed(log.display(), e))?);
         let child = command.spawn().map_err(|e| Error::failed("starting the VM (cargo xtask vm)", e))?;
         let mut vm = Running { child };

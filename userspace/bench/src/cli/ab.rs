@@ -11,17 +11,21 @@ use crate::ab::runner::BUDGET_USED;
 use crate::ab::sample::Run;
 use crate::ab::session::{self, SessionOptions};
 use crate::ab::vm::Vm;
-use crate::ab::workload::command::{Around, Metric};
+use crate::ab::workload::command::{Around, Printed};
 use crate::ab::{boot, compare, suites};
 use crate::options::{Output, seconds};
 use crate::sched::SchedExt;
 use crate::{Error, Result};
 use clap::Args;
+use clap::builder::ArgPredicate;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+
+/// Kernel for programs, whose ticks are those of most desktops.
+const HZ_1000: &str = "6.12-1000";
 
 /// Compare schedulers on the same workloads, in repeated blocks, with intervals and verdicts
 ///
@@ -41,8 +45,18 @@ pub(super) struct AbArgs {
     /// the machines of the plan, else 2F2S; with --command 600:600:240:240, which stretches no time]
     #[arg(long, value_name = "MACHINE", conflicts_with = "host")]
     vm: Option<String>,
-    /// Kernel of the VM: a name that `cargo xtask kernel list` shows, or an image
-    #[arg(long, default_value = "6.12", conflicts_with = "host")]
+    /// Kernel of the VM: a name that `cargo xtask kernel list` shows, or an image. For commands and
+    /// the suites foreign the default has 1000 ticks a second
+    #[arg(
+        long,
+        default_value = "6.12",
+        default_value_ifs([
+            ("commands", ArgPredicate::IsPresent, Some(HZ_1000)),
+            ("suite", ArgPredicate::Equals("foreign".into()), Some(HZ_1000)),
+            ("suite", ArgPredicate::Equals("foreign-quick".into()), Some(HZ_1000)),
+        ]),
+        conflicts_with = "host"
+    )]
     kernel: String,
     /// Do not emulate unequal cores in the VM. This is quick and serves to try out a plan, not to
     /// obtain figures
@@ -65,6 +79,9 @@ pub(super) struct AbArgs {
     /// time and what --metric finds; shown are also CPU time, switches and migrations
     #[arg(long = "command", value_name = "COMMAND", conflicts_with_all = ["plan", "suite", "cells"])]
     commands: Vec<String>,
+    /// Name of a --command in the report, e.g. 'compile'. Repeatable, in the order of the commands
+    #[arg(long = "command-name", value_name = "NAME", requires = "commands")]
+    names: Vec<String>,
     /// Command to run before each run of a --command, unmeasured, e.g. 'make clean'
     #[arg(long, value_name = "COMMAND", requires = "commands")]
     prepare: Option<String>,
@@ -76,11 +93,11 @@ pub(super) struct AbArgs {
     /// and which direction is better, e.g. 'Requests/sec: *([0-9.]+):better=higher'. (?<rps>...)
     /// names the metric. The last match counts. Repeatable
     #[arg(long = "metric", value_name = "REGEX:better=higher", requires = "commands")]
-    metrics: Vec<Metric>,
+    metrics: Vec<Printed>,
     /// Debian packages, separated by commas, that hold the programs of --command. The VM unpacks
     /// them, and what they depend on, into its memory, where no program waits for the host's disk
-    #[arg(long, value_name = "PACKAGES", conflicts_with = "host", requires = "commands")]
-    packages: Option<String>,
+    #[arg(long, value_delimiter = ',', value_name = "PACKAGES", conflicts_with = "host")]
+    packages: Vec<String>,
     /// Arms, separated by commas; the first is the baseline. Known arms: default, scx_bias,
     /// best-static, worst-static, golden-run. cfs and eevdf are other names of the default.
     /// default-hybrid is the default scheduler in a kernel that knows of its unequal cores (VM
@@ -199,6 +216,9 @@ impl AbArgs {
             plan.arms.clone_from(&self.arms);
         }
         plan.arms.extend(self.more_arms.iter().cloned());
+        if !self.packages.is_empty() {
+            plan.packages.clone_from(&self.packages);
+        }
         plan.blocks = self.blocks.unwrap_or(plan.blocks);
         plan.boots = if self.host { 1 } else { self.boots.unwrap_or(plan.boots) };
         plan.stretch = self.stretch.unwrap_or(plan.stretch);
@@ -218,14 +238,16 @@ impl AbArgs {
 
     /// Return a cell for each --command.
     fn command_cells(&self) -> Vec<Cell> {
-        let around = Around {
-            prepare: self.prepare.clone(),
-            beside: self.beside.clone(),
-            metrics: self.metrics.clone(),
+        let cell = |(at, line): (usize, &String)| {
+            let around = Around {
+                label: self.names.get(at).cloned(),
+                prepare: self.prepare.clone(),
+                beside: self.beside.clone(),
+                metrics: self.metrics.clone(),
+            };
+            Cell { around: Some(around), ..Cell::of(&format!("command:{line}")) }
         };
-        let cell =
-            |line: &String| Cell { around: Some(around.clone()), ..Cell::of(&format!("command:{line}")) };
-        self.commands.iter().map(cell).collect()
+        self.commands.iter().enumerate().map(cell).collect()
     }
 
     fn machine(&self, plan: &Plan) -> Result<Option<Vm>> {
@@ -249,7 +271,6 @@ impl AbArgs {
             machine: self.vm.clone().unwrap_or_else(|| default.into()),
             kernel: self.kernel.clone(),
             emulation: !self.no_emulation,
-            packages: self.packages.clone(),
             timeout: self.time.unwrap_or(Duration::from_secs(6 * 3600)) + Duration::from_secs(600),
         }))
     }

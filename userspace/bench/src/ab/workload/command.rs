@@ -8,7 +8,7 @@
 //! # Approach
 //! A shell runs the command again and again until the window is over, and at least once. The figures
 //! are its wall time and CPU time, and any number in its output that an expression finds
-//! ([`Metric`]). A command to prepare runs before each of them, unmeasured. Commands beside it start
+//! ([`Printed`]). A command to prepare runs before each of them, unmeasured. Commands beside it start
 //! first, start again when they end, and are killed at its end. Where the VM has a root in memory
 //! (`$ROOT`), all of them run there, so that no program waits for a file of the host.
 //!
@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::process::{Command as Process, Stdio};
+use std::process::{Command, Stdio};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
@@ -51,13 +51,13 @@ pub const DESCRIPTION: Description = Description {
 /// A number in the output of a command. Written `EXPRESSION:better=higher`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Metric {
+pub struct Printed {
     /// The expression. Its first group is the number. A group's name is the name of the metric.
     expression: Regex,
     higher: bool,
 }
 
-impl FromStr for Metric {
+impl FromStr for Printed {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
@@ -77,11 +77,11 @@ impl FromStr for Metric {
                 "'{expression}' needs one group in parentheses, which is the number; {form}"
             ));
         }
-        Ok(Metric { expression, higher })
+        Ok(Printed { expression, higher })
     }
 }
 
-impl TryFrom<String> for Metric {
+impl TryFrom<String> for Printed {
     type Error = String;
 
     fn try_from(text: String) -> std::result::Result<Self, String> {
@@ -89,25 +89,25 @@ impl TryFrom<String> for Metric {
     }
 }
 
-impl From<Metric> for String {
-    fn from(metric: Metric) -> String {
+impl From<Printed> for String {
+    fn from(metric: Printed) -> String {
         metric.to_string()
     }
 }
 
-impl fmt::Display for Metric {
+impl fmt::Display for Printed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:better={}", self.expression, if self.higher { "higher" } else { "lower" })
     }
 }
 
-impl PartialEq for Metric {
+impl PartialEq for Printed {
     fn eq(&self, other: &Self) -> bool {
         self.higher == other.higher && self.expression.as_str() == other.expression.as_str()
     }
 }
 
-impl Metric {
+impl Printed {
     /// Return the name in samples: that of the group, after the direction.
     fn name(&self) -> String {
         let group = self.expression.capture_names().flatten().next().unwrap_or("printed");
@@ -115,7 +115,7 @@ impl Metric {
     }
 
     /// Return the last number that the output holds.
-    fn find(&self, output: &str) -> Option<f64> {
+    pub fn find(&self, output: &str) -> Option<f64> {
         let found = self.expression.captures_iter(output).last()?;
         found.get(1)?.as_str().replace(',', "").parse().ok().filter(|value: &f64| value.is_finite())
     }
@@ -125,6 +125,9 @@ impl Metric {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Around {
+    /// Name in reports, instead of the command line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// Command that runs before each run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prepare: Option<String>,
@@ -133,41 +136,46 @@ pub struct Around {
     pub beside: Vec<String>,
     /// Numbers in its output.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub metrics: Vec<Metric>,
+    pub metrics: Vec<Printed>,
 }
 
 /// The workload.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Command {
+pub struct AnyCommand {
     line: String,
     around: Around,
 }
 
-impl Command {
+impl AnyCommand {
     /// Return the workload for a command line in these surroundings.
     pub fn new(line: &str, around: Around) -> Self {
-        Command { line: line.into(), around }
+        AnyCommand { line: line.into(), around }
     }
 
     /// Parse the text after the name.
     pub(super) fn parse(rest: &str) -> Option<Self> {
         let line = rest.strip_prefix(':').filter(|line| !line.trim().is_empty())?;
-        Some(Command::new(line, Around::default()))
+        Some(AnyCommand::new(line, Around::default()))
+    }
+
+    /// Return its name in messages.
+    fn shown(&self) -> String {
+        format!("'{}'", self.around.label.as_ref().unwrap_or(&self.line))
     }
 
     /// Run the command once, after its preparation.
     fn once(&self, migrations: &mut Option<Migrations>) -> Result<Once> {
         let mut moved = || migrations.as_mut().map_or(Ok(0), Migrations::read);
         if let Some(prepare) = &self.around.prepare {
-            child::capture(&mut shell(prepare), &format!("the preparation '{prepare}'"), LIMIT)?;
+            child::capture(&mut shell(prepare), &format!("the preparation of {}", self.shown()), LIMIT)?;
         }
         let (before, migrations_before) = (used()?, moved()?);
-        let (output, time) = child::capture(&mut shell(&self.line), &format!("'{}'", self.line), LIMIT)?;
+        let (output, time) = child::capture(&mut shell(&self.line), &self.shown(), LIMIT)?;
         let (after, migrations) = (used()?, moved()?.saturating_sub(migrations_before) as f64);
         let printed = self.around.metrics.iter().map(|metric| {
             let why =
                 || format!("printed no number that '{metric}' finds; it ended with '{}'", last(&output));
-            metric.find(&output).ok_or_else(|| Error::failed(format!("'{}'", self.line), why()))
+            metric.find(&output).ok_or_else(|| Error::failed(self.shown(), why()))
         });
         Ok(Once {
             time,
@@ -188,10 +196,11 @@ struct Once {
     printed: Vec<f64>,
 }
 
-impl Workload for Command {
+impl Workload for AnyCommand {
     fn name(&self) -> String {
         let beside = self.around.beside.iter().map(|line| format!(" beside {line}"));
-        format!("command:{}{}", self.line, beside.collect::<String>())
+        let label = self.around.label.as_ref().unwrap_or(&self.line);
+        format!("command:{label}{}", beside.collect::<String>())
     }
 
     fn run(&self, env: &Env) -> Result<Measured> {
@@ -253,9 +262,9 @@ impl Beside {
 }
 
 /// Return a shell that runs the command line, in the root in memory if there is one.
-fn shell(line: &str) -> Process {
+fn shell(line: &str) -> Command {
     let root = std::env::var_os("ROOT").filter(|root| !root.is_empty());
-    let mut command = Process::new(if root.is_some() { "chroot" } else { "sh" });
+    let mut command = Command::new(if root.is_some() { "chroot" } else { "sh" });
     if let Some(root) = root {
         command.arg(root).arg("sh");
     }
@@ -290,10 +299,10 @@ mod tests {
             rates: BTreeMap::new(),
         };
         let (warmup, window) = (Duration::from_millis(10), Duration::from_millis(50));
-        Command::new(line, around).run(&Env { solo: &solo, warmup, window, stretch: 1.0, pins: None })
+        AnyCommand::new(line, around).run(&Env { solo: &solo, warmup, window, stretch: 1.0, pins: None })
     }
 
-    fn metric(text: &str) -> Metric {
+    fn metric(text: &str) -> Printed {
         text.parse().unwrap()
     }
 
@@ -302,6 +311,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("prepared");
         let around = Around {
+            label: None,
             prepare: Some(format!("echo 1 >> {}", file.display())),
             beside: vec!["sleep 0.01".into()],
             metrics: vec![
@@ -360,7 +370,7 @@ mod tests {
         for bad in
             ["", "x", "(a)", "(a):better=more", "a:better=lower", "(a)(b):better=lower", "(:better=lower"]
         {
-            let error = bad.parse::<Metric>().unwrap_err();
+            let error = bad.parse::<Printed>().unwrap_err();
             assert!(!error.is_empty() && !error.contains('\n'), "{bad}: {error}");
         }
     }

@@ -79,7 +79,7 @@ pub fn parse(text: &str) -> std::result::Result<Box<dyn Workload>, String> {
         "forks" => forks::Forks::parse(rest).map(boxed),
         "barrier" => barrier::Barrier::parse(rest).map(boxed),
         "triad" => triad::Triad::parse(rest).map(boxed),
-        "command" => command::Command::parse(rest).map(boxed),
+        "command" => command::AnyCommand::parse(rest).map(boxed),
         "omp" => openmp::Omp::parse(rest).map(boxed),
         "tool" => tool::Tool::parse(rest).map(boxed),
         _ => return mix::MixCell::parse(text).map(boxed).map_err(|why| unknown(text, &why)),
