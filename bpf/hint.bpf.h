@@ -102,6 +102,7 @@ __noinline int search_to_hint(s32 cpu)
 	return found;
 }
 
+/* Return true if @p is at a mark that may move it: @cpu must dispatch. */
 __noinline int follow_hint(struct task_struct *p __arg_trusted, s32 cpu)
 {
 	const struct task_ctx *tctx = task_ctx_of(p);
@@ -110,23 +111,23 @@ __noinline int follow_hint(struct task_struct *p __arg_trusted, s32 cpu)
 
 	if (!tctx || !tctx->hint || !moving || cctx->run_pid != p->pid || !(cctx->run_flags & RUN_MOVABLE) ||
 	    cctx->move_to)
-		return 0;
+		return false;
 	/* The program says that the section is worth a migration. */
 	cctx->run_flags |= RUN_TICKED;
 	if (!cpu_is_slow(cpu)) {
 		if (tctx->hint == BIAS_HINT_SLOW)
 			swap_for_gain(cpu, cctx);
-		return 0;
+		return true;
 	}
 	if (tctx->hint != BIAS_HINT_FAST || wake_better(p, cpu))
-		return 0;
+		return true;
 	to = search_to_hint(cpu);
 	if (to < 0)
-		return 0;
+		return true;
 	/* No kick: @cpu is about to dispatch. */
 	WRITE_ONCE(cctx->move_to, (to + 1) | MOVE_SWAP | MOVE_GAIN);
 	stat_inc(BIAS_STAT_HINT_SWAP);
-	return 0;
+	return true;
 }
 
 #endif

@@ -220,19 +220,20 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 
 /*
  * After sched_yield(), a waiting task runs first, once and at any lag. If none
- * waits and the task stays here, it keeps its slice: spinning locks yield again
- * and again.
+ * waits, the task keeps its slice, because spinning locks yield again and again.
+ * A marked task yields where another CPU may suit it better.
  */
 bool BPF_STRUCT_OPS(bias_yield, struct task_struct *from, struct task_struct *to)
 {
 	s32 cpu = scx_bpf_task_cpu(from);
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
+	bool marked = false;
 
 	if (two_classes && READ_ONCE(hints_epoch)) {
 		read_hint(from, cpu);
-		follow_hint(from, cpu);
+		marked = follow_hint(from, cpu);
 	}
-	if (cctx->move_to || any_waiting() || pinned_waiting(cpu, cctx) ||
+	if (marked || cctx->move_to || any_waiting() || pinned_waiting(cpu, cctx) ||
 	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0) {
 		cctx->yielded = 1;
 		scx_bpf_task_set_slice(from, 0);
