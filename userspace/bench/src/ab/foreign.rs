@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Suite `foreign`: programs that nobody here wrote, as Debian packages them.
+//! Suite `foreign`: programs of other projects, as Debian packages them.
 //!
 //! # Problem
 //! Loops made for a scheduler may flatter it. Users run compilers, servers and locks.

@@ -39,6 +39,9 @@ use std::time::{Duration, Instant};
 /// Longest run of a command.
 const LIMIT: Duration = Duration::from_secs(1800);
 
+/// The root in memory of the VM, in `ROOT`. On other machines the variable may mean anything.
+const GUEST_ROOT: &str = "/run/bias/root";
+
 /// Entry of this workload in [`super::list`].
 pub const DESCRIPTION: Description = Description {
     name: "command",
@@ -263,7 +266,7 @@ impl Beside {
 
 /// Return a shell that runs the command line, in the root in memory if there is one.
 fn shell(line: &str) -> Command {
-    let root = std::env::var_os("ROOT").filter(|root| !root.is_empty());
+    let root = std::env::var_os("ROOT").filter(|root| root == GUEST_ROOT);
     let mut command = Command::new(if root.is_some() { "chroot" } else { "sh" });
     if let Some(root) = root {
         command.arg(root).arg("sh");
