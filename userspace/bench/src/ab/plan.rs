@@ -16,7 +16,7 @@
 
 use super::arms::{self, Arm};
 use super::store;
-use super::workload::command::{AnyCommand, Around};
+use super::workload::command::{AnyCommand, Around, Printed};
 use super::workload::{self, Workload};
 use crate::{Error, Result, files};
 use serde::{Deserialize, Serialize};
@@ -169,6 +169,11 @@ impl Plan {
         for cell in &self.cells {
             number("window_s", cell.window_s.unwrap_or(1.0), 0.01, 3600.0)?;
             number("diversity", cell.diversity.unwrap_or(0.0), 0.0, 1.0)?;
+            let names: Vec<String> =
+                cell.around.iter().flat_map(|around| around.metrics.iter().map(Printed::name)).collect();
+            if let Some(twice) = (1..names.len()).find(|&at| names[..at].contains(&names[at])) {
+                return Err(format!("two metrics are '{}'; name them by (?<NAME>...)", names[twice]));
+            }
         }
         let statics = arms.iter().find(|arm| arm.is_static());
         if let (Some(arm), Some(own)) = (statics, workloads.iter().find(|w| w.batch().is_none())) {
@@ -290,6 +295,9 @@ mod tests {
         }
         let twice = format!("{GOOD}[[cells]]\nworkload = '2compute+2chase'\n");
         assert!(Plan::parse(&twice).unwrap_err().contains("twice"));
+        let metrics = "[cells.around]\nmetrics = ['a([0-9]):better=lower', 'b([0-9]):better=lower']\n";
+        let command = GOOD.replace("2compute+2chase", "command:true") + metrics;
+        assert!(Plan::parse(&command).unwrap_err().contains("name them"));
         let pinned = GOOD.replace("scx_bias", "best-static").replace("2compute+2chase", "pingpong");
         assert!(Plan::parse(&pinned).unwrap_err().contains("pins the tasks of a mix"));
         let shuffled = GOOD.replace("scx_bias", "golden-run").replace("2compute", "shuffled+2compute");

@@ -112,7 +112,7 @@ impl PartialEq for Printed {
 
 impl Printed {
     /// Return the name in samples: that of the group, after the direction.
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         let group = self.expression.capture_names().flatten().next().unwrap_or("printed");
         format!("{}_{group}", if self.higher { "higher" } else { "lower" })
     }
