@@ -34,6 +34,7 @@
 #include "enqueue.bpf.h"
 #include "group.bpf.h"
 #include "hint.bpf.h"
+#include "hotplug.bpf.h"
 #include "idle.bpf.h"
 #include "init.bpf.h"
 #include "limit.bpf.h"
@@ -169,7 +170,7 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 	u64 vtime, first;
 	bool moves;
 
-	unpark_in_dispatch();
+	look_if_asked();
 	if (READ_ONCE(llc_ctx_of(llc_of(cpu))->looked_before) != READ_ONCE(overdue_before))
 		look_for_overdue(cpu);
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
@@ -381,31 +382,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init_task, struct task_struct *p, struct scx_i
 void BPF_STRUCT_OPS(bias_enable, struct task_struct *p)
 {
 	scx_bpf_task_set_dsq_vtime(p, vtime_now + bias_charge(slice_ns / 2, effective_weight(p, 0)));
-}
-
-/* Without this callback or the next, a hotplug unloads the scheduler. */
-void BPF_STRUCT_OPS(bias_cpu_online, s32 cpu)
-{
-	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
-
-	WRITE_ONCE(cctx->move_to, 0);
-	WRITE_ONCE(cctx->is_offline, 0);
-	WRITE_ONCE(cctx->waived, 0);
-	WRITE_ONCE(cctx->onlined, cctx->onlined + 1);
-}
-
-/*
- * The kernel waits until @cpu has no task, but may leave those in its own DSQ.
- * From the global DSQ, which @cpu still serves, it pushes each task away.
- */
-void BPF_STRUCT_OPS(bias_cpu_offline, s32 cpu)
-{
-	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
-
-	WRITE_ONCE(cctx->is_offline, 1);
-	cctx->run_flags = 0;
-	cctx->ticked_at = 0;
-	move_to_global(bias_dsq_pinned(cpu), bpf_jiffies64() + 1, MAX_LOOKED);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(bias_init)

@@ -152,9 +152,13 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 
 static __always_inline void queue_pinned(struct task_struct *p, s32 cpu, u64 vtime, u64 enq_flags)
 {
-	write_if_changed(&cpu_ctx_of(cpu)->pinned_used, 1);
-	scx_bpf_dsq_insert_vtime(p, bias_dsq_pinned(cpu), slice_for(1, 1), vtime, enq_flags);
 	stat_inc(BIAS_STAT_ENQ_PINNED);
+	if (is_offline(cpu)) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_for(1, 1), enq_flags);
+	} else {
+		write_if_changed(&cpu_ctx_of(cpu)->pinned_used, 1);
+		scx_bpf_dsq_insert_vtime(p, bias_dsq_pinned(cpu), slice_for(1, 1), vtime, enq_flags);
+	}
 	scx_bpf_kick_cpu(cpu, kick_for_waiting(cpu));
 }
 

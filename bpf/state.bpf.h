@@ -119,7 +119,7 @@ struct cpu_ctx {
 	u32 kthread_waiting; /* a kthread waits locally; its waker sets this */
 	u32 pinned_used;     /* the pinned DSQ was used */
 	u32 onlined;	     /* times online; agent then reopens counters */
-	u32 is_offline;	     /* its idle mark means nothing */
+	u32 is_offline;	     /* or about to be: its idle mark means nothing */
 	u64 arrival;	     /* task on its way here, see arrival.bpf.h, or 0 */
 
 	/* Only this CPU writes the rest. Two ticks saw the resident task. */
@@ -312,8 +312,9 @@ u32 quotas_seen __attribute__((aligned(BIAS_CACHE_LINE)));
 /* Tasks that wait for their quota, see throttle.bpf.h. */
 s64 nr_parked __attribute__((aligned(BIAS_CACHE_LINE)));
 u64 unpark_at_ns; /* when their timer fires, or 0 */
-u32 unpark_now;	  /* 1: it fired, and a CPU must look */
-u32 unpark_cpu;	  /* the last CPU that it kicked */
+u32 unpark_cpu;	  /* the last busy CPU that was kicked to look */
+u32 look_now;	  /* 1: the next CPU that dispatches looks for tasks to move */
+u32 leaving;	  /* 1 + the last CPU that was about to go offline */
 
 struct unpark_timer {
 	struct bpf_timer timer;

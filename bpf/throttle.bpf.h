@@ -227,19 +227,17 @@ static __always_inline void unpark_due(void)
 	arm_timer(&timer->timer, armed_ns && armed_ns < next_ns ? armed_ns : next_ns, now_ns);
 }
 
-static __always_inline void unpark_in_dispatch(void)
-{
-	if (READ_ONCE(unpark_now) && __sync_lock_test_and_set(&unpark_now, 0))
-		unpark_due();
-}
-
-/* Make an idle CPU dispatch, else one that runs a SCHED_EXT task, in turn. */
-static __always_inline void kick_to_unpark(void)
+/*
+ * Have the next CPU that dispatches look for tasks that must move. Kick an idle
+ * CPU, else one that runs a SCHED_EXT task, in turn.
+ */
+static __always_inline void ask_to_look(void)
 {
 	const struct cpumask *idle_cpus = scx_bpf_get_idle_cpumask();
 	s32 cpu = scx_bpf_pick_idle_cpu(idle_cpus, 0);
 	u32 nr = nr_cpus, i;
 
+	WRITE_ONCE(look_now, 1);
 	scx_bpf_put_idle_cpumask(idle_cpus);
 	if (cpu >= 0 && !is_offline(cpu)) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -264,8 +262,7 @@ static int kick_for_parked(void *map, int *key, struct bpf_timer *timer)
 	WRITE_ONCE(unpark_at_ns, 0);
 	if (READ_ONCE(nr_parked) <= 0)
 		return 0;
-	WRITE_ONCE(unpark_now, 1);
-	kick_to_unpark();
+	ask_to_look();
 	arm_timer(timer, now_ns + RETRY_SLEEP_NS, now_ns);
 	return 0;
 }

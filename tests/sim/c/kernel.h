@@ -134,6 +134,11 @@ struct scx_init_task_args {
 	bool fork;
 };
 
+/* The last step of a CPU that goes offline which only changes masks. */
+enum cpuhp_state {
+	CPUHP_AP_ACTIVE = 234,
+};
+
 enum scx_cpu_preempt_reason {
 	SCX_CPU_PREEMPT_RT,
 	SCX_CPU_PREEMPT_DL,

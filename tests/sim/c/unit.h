@@ -25,6 +25,8 @@ struct sim_unit {
 	int (*count_switch)(bool preempt, struct task_struct *prev, struct task_struct *next);
 	int (*count_tick)(void);
 	int (*release_switch)(bool preempt, struct task_struct *prev, struct task_struct *next);
+	int (*cpu_leaves)(u32 cpu, int target, int step);
+	int (*cpu_stays)(u32 cpu, int state, int step, int err);
 	int (*table_replace)(void *ctx);
 	int (*task_query)(struct bias_task_state *ctx);
 	int (*swap_ask)(struct bias_swap_request *ctx);

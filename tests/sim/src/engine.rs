@@ -165,6 +165,7 @@ impl Kernel {
             Event::Resched(_) => {}
             Event::Kicks(cpu) => self.carry_out_kicks(cpu),
             Event::Deferred(_, of) => self.carry_out_deferred(of),
+            Event::Deactivate(cpu) => self.deactivate(cpu),
             Event::RqOffline(cpu) => self.rq_offline(cpu),
             Event::WaitEmpty(cpu) => self.wait_empty(cpu),
             Event::Timer(task) => self.timer(task),

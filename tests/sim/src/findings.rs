@@ -25,26 +25,10 @@ pub struct Finding {
 /// All of them.
 pub const FINDINGS: &[Finding] = &[
     Finding {
-        rule: "idle-leaving",
-        per_100_000: 12,
-        cause: "until ops.cpu_offline a CPU that goes offline counts as idle, and the kernel diverts \
-                its tasks to the global DSQ, or to a CPU that real-time work has, without waking one",
-    },
-    Finding {
-        rule: "queued-leaving",
-        per_100_000: 3,
-        cause: "until ops.cpu_offline a CPU that goes offline counts as idle, and a kick does not wake it",
-    },
-    Finding {
         rule: "queued-unparked",
         per_100_000: 3,
         cause: "of several tasks that come back from a throttled cgroup, the CPU that is kicked for one \
                 takes another, and ticks under other caches wake no CPU for the one that is left",
-    },
-    Finding {
-        rule: "parked-leaving",
-        per_100_000: 3,
-        cause: "the timer for parked tasks kicks a CPU that is about to go offline and dispatches no more",
     },
     Finding {
         rule: "parked-changed",

@@ -95,6 +95,7 @@ impl Kernel {
         self.audit_marks(&bounds);
         self.audit_fast(&bounds);
         self.audit_requests(&bounds);
+        self.audit_leaving(bounds.idle_ns);
         self.audit_quotas();
         self.audit_owed();
         self.audit_clocks(&bounds);
@@ -164,17 +165,17 @@ impl Kernel {
                 continue;
             }
             if let Some(cpu) = this.allowed().and(&idle).next(0) {
-                let one_leaves = self.online.get().count() < self.cpus.len();
                 let reports = self.case.release.reenqueues_for_all();
                 let rule = match this.place.get() {
-                    Place::Global if one_leaves => "idle-leaving",
                     Place::Global => "idle-global",
                     // It should have been sent elsewhere when the CPU was taken.
-                    Place::Local(at) if self.cpus[at].curr.get().is_higher() => match reports {
-                        true if one_leaves => "idle-leaving",
-                        true => "idle-taken",
-                        false => "idle-released",
-                    },
+                    Place::Local(at) if self.cpus[at].curr.get().is_higher() => {
+                        if reports {
+                            "idle-taken"
+                        } else {
+                            "idle-released"
+                        }
+                    }
                     _ if self.idle_cpus.get().has(cpu) => "idle",
                     _ => "idle-unmarked",
                 };
@@ -225,11 +226,7 @@ impl Kernel {
             }
             let allowed = this.allowed().and(&idle).and(&self.idle_cpus.get());
             if let Some(cpu) = allowed.next(0).filter(|_| this.raw.read(|raw| raw.nr_cpus_allowed > 1)) {
-                let rule = match self.case.is_limited() {
-                    _ if self.online.get().count() < self.cpus.len() => "queued-leaving",
-                    true => "queued-unparked",
-                    false => "queued",
-                };
+                let rule = if self.case.is_limited() { "queued-unparked" } else { "queued" };
                 let what = format!("task {task} is in DSQ {dsq:#x} for {} us", (self.now() - since) / 1000);
                 self.broken(rule, format!("{what} while CPU {cpu} idles"));
             }

@@ -87,12 +87,11 @@ impl Kernel {
             } else if *due == 0 {
                 *due = self.now();
             } else if self.now() - *due > late_ns {
-                let rule = match self.online.get().count() == self.cpus.len() {
+                let rule = match self.limit_changed() {
                     // The kernel serves that DSQ before it calls ops.dispatch.
                     _ if !self.dsqs.global.is_empty() => "parked-overdue",
-                    _ if self.limit_changed() => "parked-changed",
-                    true => "parked",
-                    false => "parked-leaving",
+                    true => "parked-changed",
+                    false => "parked",
                 };
                 self.broken(rule, format!("task {task} is parked, and its cgroups are not throttled"));
             }

@@ -174,6 +174,9 @@ mutants! {
     late_task_not_rescued
     task_put_back_unseen
     offline_dsq_kept
+    leaving_cpu_keeps_waiting_tasks
+    leaving_cpu_gets_more_tasks
+    refused_offline_forgotten
     offline_not_kicked
     release_kicks_no_idle_cpu
     core_stays_shared

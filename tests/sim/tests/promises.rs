@@ -253,19 +253,16 @@ fn a_cpu_goes_offline_for_which_tasks_of_its_own_wait() {
 /// CPU 0, while CPUs 2 and 3 idle.
 #[test]
 fn a_cpu_about_to_go_offline_delays_no_task() {
-    known_defect(
-        "the kernel diverts a task for such a CPU to the global DSQ, and wakes no CPU for it",
-        || {
-            for seed in 0..20 {
-                let mut case = case("4P", 100, 1000, vec![busy().on(0)]);
-                case.seed = seed;
-                case.disturbances = vec![
-                    Disturb { at_ns: 5 * MS, what: Disturbance::Offline { cpu: 1 } },
-                    Disturb { at_ns: 5 * MS + 150_000, what: Disturbance::RealTime { cpu: 0, ns: 50 * MS } },
-                ];
-                run(case)?;
-            }
-            Ok(())
-        },
-    );
+    holds(|| {
+        for seed in 0..20 {
+            let mut case = case("4P", 100, 1000, vec![busy().on(0)]);
+            case.seed = seed;
+            case.disturbances = vec![
+                Disturb { at_ns: 5 * MS, what: Disturbance::Offline { cpu: 1 } },
+                Disturb { at_ns: 5 * MS + 150_000, what: Disturbance::RealTime { cpu: 0, ns: 50 * MS } },
+            ];
+            run(case)?;
+        }
+        Ok(())
+    });
 }

@@ -100,10 +100,11 @@ extern bool __scx_prolog_disables_migration __attribute__((visibility("hidden"))
  */
 #define bpf_core_field_exists(field...)                                                                      \
 	(!__builtin_strstr(#field, "rcu_read_lock_nesting") || sim_preempt_rcu)
-#define BPF_CORE_READ_1(from, a)     ((from)->a)
-#define BPF_CORE_READ_2(from, a, b)  ((from)->a->b)
-#define sim_third(a, b, name, ...)   name
-#define BPF_CORE_READ(from, path...) sim_third(path, BPF_CORE_READ_2, BPF_CORE_READ_1)(from, path)
+#define bpf_core_enum_value(type, value) ((type)value)
+#define BPF_CORE_READ_1(from, a)	 ((from)->a)
+#define BPF_CORE_READ_2(from, a, b)	 ((from)->a->b)
+#define sim_third(a, b, name, ...)	 name
+#define BPF_CORE_READ(from, path...)	 sim_third(path, BPF_CORE_READ_2, BPF_CORE_READ_1)(from, path)
 
 /* Loops. */
 #define bpf_for(i, start, end)                                                                               \

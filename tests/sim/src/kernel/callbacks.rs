@@ -6,6 +6,9 @@ use super::Kernel;
 use super::task::TaskId;
 use crate::ffi;
 
+/// What the kernel returns if it refuses to take a CPU offline.
+const EBUSY: i32 = 16;
+
 /// Call a callback of the scheduler, which has all that the engine calls.
 macro_rules! call {
     ($kernel:expr, $name:ident $(, $arg:expr)*) => {{
@@ -120,6 +123,22 @@ impl Kernel {
             call!(self, cpu_offline, cpu as i32);
         }
         self.cpus[cpu].in_hotplug.set(false);
+        self.here.set(here);
+    }
+
+    /// Run the program at a tracepoint of hotplug, as the hotplug thread of `cpu` does: as it is
+    /// about to leave the active mask, or once the kernel has refused that.
+    pub(crate) fn tp_hotplug(&self, cpu: usize, leaves: bool) {
+        let here = self.here.replace(cpu);
+        let (unit, active) = (self.unit(), ffi::CPUHP_AP_ACTIVE as i32);
+        // SAFETY: as in call!.
+        self.within("hotplug", || unsafe {
+            match (leaves, unit.cpu_leaves, unit.cpu_stays) {
+                (true, Some(program), _) => program(cpu as u32, 0, active),
+                (false, _, Some(program)) => program(cpu as u32, active, active, -EBUSY),
+                _ => 0,
+            }
+        });
         self.here.set(here);
     }
 

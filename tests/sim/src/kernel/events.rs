@@ -26,6 +26,8 @@ pub enum Event {
     BpfTimer(usize, u64),
     /// A task starts.
     Start(TaskId),
+    /// A CPU that goes offline leaves the active mask.
+    Deactivate(usize),
     /// sched_ext counts a CPU as offline from now on.
     RqOffline(usize),
     /// A CPU that goes offline looks whether a task is left on it.

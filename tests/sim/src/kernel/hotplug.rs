@@ -4,8 +4,10 @@
 //!
 //! # Approach
 //!
-//! The hotplug thread of a CPU that goes offline takes three steps:
+//! The hotplug thread of a CPU that goes offline takes these steps:
 //!
+//! 0. A tracepoint tells that the CPU is about to leave the active mask. The kernel may refuse that
+//!    (dl_bw_deactivate()).
 //! 1. The CPU is no longer active. Tasks enqueued on it go to its local DSQ, wakeups go elsewhere,
 //!    and balance_push() has the stopper push away each task that a switch selects.
 //! 2. After a grace period sched_ext counts the CPU as offline and calls ops.cpu_offline. The CPU
@@ -26,6 +28,12 @@ use super::events::Event;
 use super::task::{Blocking, Life, Place, TaskId};
 use crate::flags::SAVE_RESTORE;
 
+/// Least and longest time from the tracepoint until the CPU leaves the active mask [ns].
+const MARK_NS: (u64, u64) = (1_000, 100_000);
+
+/// The kernel refuses one in so many.
+const REFUSES: u64 = 16;
+
 /// Least and longest grace period (synchronize_rcu()) [ns].
 const GRACE_NS: (u64, u64) = (200_000, 10_000_000);
 
@@ -42,9 +50,25 @@ const ALL_EMPTY_NS: u64 = 1_000_000_000;
 impl Kernel {
     /// Begin to take `cpu` offline.
     pub(crate) fn offline(&self, cpu: usize) {
-        let this = &self.cpus[cpu];
         let active = self.online.get();
-        if !active.has(cpu) || active.count() == 1 || cpu == self.here.get() {
+        // One lock serialises all hotplug.
+        let busy = self.cpus.iter().any(|this| this.leaves_ns.get().is_some());
+        if busy || !active.has(cpu) || active.count() == 1 || cpu == self.here.get() {
+            return;
+        }
+        self.cpus[cpu].leaves_ns.set(Some(self.now()));
+        self.tp_hotplug(cpu, true);
+        self.push(self.now() + self.delay(MARK_NS), Event::Deactivate(cpu));
+    }
+
+    /// `cpu` leaves the active mask, or the kernel refuses that.
+    pub(crate) fn deactivate(&self, cpu: usize) {
+        let this = &self.cpus[cpu];
+        if self.random(REFUSES) == 0 {
+            this.leaves_ns.set(None);
+            self.tp_hotplug(cpu, false);
+            // The hotplug thread sleeps.
+            self.resched(cpu);
             return;
         }
         self.online.set(cpu, false);
@@ -66,6 +90,31 @@ impl Kernel {
         this.need_resched.set(true);
         this.leaves_ns.set(Some(self.now()));
         self.push(self.now() + LOOK_NS, Event::WaitEmpty(cpu));
+    }
+
+    /// No CPU that has left the active mask idles beside a task that only it may run: the grace
+    /// period waits for a task that was preempted inside of rcu_read_lock().
+    pub(crate) fn audit_leaving(&self, idle_ns: u64) {
+        let active = self.online.get();
+        // While higher classes have all other CPUs, none dispatches.
+        let dispatches = active.iter().any(|cpu| !self.cpus[cpu].curr.get().is_higher());
+        for (cpu, this) in self.cpus.iter().enumerate() {
+            let idles = this.curr.get() == Curr::Idle && this.idle_since_ns.get() + idle_ns < self.now();
+            if !dispatches || !idles || this.leaves_ns.get().is_none() || active.has(cpu) {
+                continue;
+            }
+            let waits = |task: &TaskId| {
+                let that = &self.tasks[*task];
+                matches!(that.place.get(), Place::User(_))
+                    && that.placed_ns.get() + idle_ns < self.now()
+                    && that.cpu() == cpu
+                    && (that.migration_disabled() || self.bound_to(*task, cpu))
+                    && !self.is_parked(*task)
+            };
+            if let Some(task) = (0..self.tasks.len()).find(waits) {
+                self.broken("leaving", format!("CPU {cpu}, which leaves, idles beside its task {task}"));
+            }
+        }
     }
 
     /// Enqueue all waiting tasks of `cpu` again, which puts them into its local DSQ.

@@ -136,6 +136,7 @@ impl Kernel {
             | Event::Resched(cpu)
             | Event::Kicks(cpu)
             | Event::Deferred(cpu, _)
+            | Event::Deactivate(cpu)
             | Event::RqOffline(cpu)
             | Event::WaitEmpty(cpu)
             | Event::HigherEnds(cpu, _) => Some(cpu),

@@ -95,8 +95,9 @@ impl Kernel {
         } else {
             (this.allowed().next(0).unwrap_or(prev), 0)
         };
-        let cpu =
-            if this.allowed().has(cpu) && self.online.get().has(cpu) { cpu } else { self.fallback(task) };
+        // A task whose migration is disabled may run on a CPU until that is gone (is_cpu_allowed()).
+        let up = self.online.get().has(cpu) || (this.migration_disabled() && self.is_present(cpu));
+        let cpu = if this.allowed().has(cpu) && up { cpu } else { self.fallback(task) };
         self.set_cpu(task, cpu);
         (cpu, flag)
     }
