@@ -129,6 +129,6 @@ mod full {
 
     #[test]
     fn servers_leave_no_gap_in_busy_tasks_for_long() {
-        servers("6.12", "240:96x3", &[1, 3], 100, 3);
+        servers("6.12", "240:96x3", &[1, 3], 20, 2);
     }
 }
