@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Suite `foreign`: programs of other projects, as Debian packages them.
+//! Programs of other projects, as Debian packages them: `program:NAME`, and the suite `foreign`.
 //!
 //! # Problem
 //! Loops made for a scheduler may flatter it. Users run compilers, servers and locks.
@@ -15,12 +15,28 @@
 //! Without the VM, the programs must be installed. Figures depend on their versions.
 
 use super::plan::{Cell, Plan};
-use super::workload::command::Around;
+use super::workload::Description;
+use super::workload::command::{AnyCommand, Around};
+use std::collections::BTreeSet;
 
-/// A program of the suite.
-struct Packaged {
+/// Entry of the programs in [`super::workload::list`].
+pub const DESCRIPTION: Description = Description {
+    name: "program",
+    syntax: "program:NAME such as program:xz; NAME is nginx, redis, sysbench, hackbench, xz, compile, openssl, \
+             zstd, 7zip, python, sqlite, hackbench-pipes, cyclictest, switch or yield",
+    measures: "a program of Debian on about a second of work: its time, and its own figure if it has one",
+    metrics: &["time_ms", "cpu_ms", "switches_per_s"],
+    with_pmu: &[],
+};
+
+/// A program that users have.
+#[derive(Debug, PartialEq)]
+pub struct Packaged {
     name: &'static str,
-    packages: &'static [&'static str],
+    /// Names of the programs that the command runs.
+    pub runs: &'static [&'static str],
+    /// Debian packages of these.
+    pub packages: &'static [&'static str],
     /// Command that makes its input, once.
     prepare: &'static str,
     command: &'static str,
@@ -46,6 +62,7 @@ const C_FILES: &str = "[ -d /tmp/c ] || { mkdir /tmp/c && for i in 1 2 3 4 5 6 7
 const PROGRAMS: &[Packaged] = &[
     Packaged {
         name: "nginx",
+        runs: &["nginx", "wrk"],
         packages: &["nginx", "wrk"],
         prepare: NGINX,
         command: "nginx -c /tmp/nginx.conf & sleep 0.3; wrk -t2 -c16 -d1s --latency http://127.0.0.1:8080/ | \
@@ -57,6 +74,7 @@ const PROGRAMS: &[Packaged] = &[
     },
     Packaged {
         name: "redis",
+        runs: &["redis-server", "redis-benchmark"],
         packages: &["redis-server", "redis-tools"],
         prepare: "true",
         command: "redis-server --port 7000 --save '' >/dev/null & sleep 0.3; \
@@ -65,6 +83,7 @@ const PROGRAMS: &[Packaged] = &[
     },
     Packaged {
         name: "sysbench",
+        runs: &["sysbench"],
         packages: &["sysbench"],
         prepare: "true",
         command: "sysbench threads --threads=8 --events=600 --time=0 run",
@@ -72,6 +91,7 @@ const PROGRAMS: &[Packaged] = &[
     },
     Packaged {
         name: "hackbench",
+        runs: &["hackbench"],
         packages: &["rt-tests"],
         prepare: "true",
         command: "hackbench -g 2 -l 400 -f 8",
@@ -79,6 +99,7 @@ const PROGRAMS: &[Packaged] = &[
     },
     Packaged {
         name: "xz",
+        runs: &["xz"],
         packages: &["xz-utils"],
         prepare: DATA,
         command: "xz -T4 --block-size=500000 -1 -c /tmp/data >/dev/null",
@@ -86,6 +107,7 @@ const PROGRAMS: &[Packaged] = &[
     },
     Packaged {
         name: "compile",
+        runs: &["gcc"],
         packages: &["gcc", "libc6-dev"],
         prepare: C_FILES,
         command: "cd /tmp/c && ls *.c | xargs -P6 -n1 gcc -O2 -c -o /dev/null",
@@ -93,6 +115,7 @@ const PROGRAMS: &[Packaged] = &[
     },
     Packaged {
         name: "openssl",
+        runs: &["openssl"],
         packages: &["openssl"],
         prepare: DATA,
         command: "for i in 1 2 3 4 5 6; do openssl dgst -sha256 /tmp/data & done; wait",
@@ -100,6 +123,7 @@ const PROGRAMS: &[Packaged] = &[
     },
     Packaged {
         name: "zstd",
+        runs: &["zstd"],
         packages: &["zstd"],
         prepare: DATA,
         command: "zstd -q -T4 -B500000 -9 -c /tmp/data >/dev/null",
@@ -107,6 +131,7 @@ const PROGRAMS: &[Packaged] = &[
     },
     Packaged {
         name: "7zip",
+        runs: &["7zz"],
         packages: &["7zip"],
         prepare: "true",
         command: "7zz b 1 -md18 -mmt4",
@@ -114,6 +139,7 @@ const PROGRAMS: &[Packaged] = &[
     },
     Packaged {
         name: "python",
+        runs: &["python3"],
         packages: &["python3-minimal"],
         prepare: "true",
         command: "for i in 1 2 3 4; do python3 -c 'print(sum(i * i % 7 for i in range(300000)))' & done; wait",
@@ -121,6 +147,7 @@ const PROGRAMS: &[Packaged] = &[
     },
     Packaged {
         name: "sqlite",
+        runs: &["sqlite3"],
         packages: &["sqlite3"],
         prepare: "true",
         command: "for i in 1 2 3 4; do sqlite3 :memory: 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 \
@@ -129,6 +156,7 @@ const PROGRAMS: &[Packaged] = &[
     },
     Packaged {
         name: "hackbench-pipes",
+        runs: &["hackbench"],
         packages: &["rt-tests"],
         prepare: "true",
         command: "hackbench -p -g 2 -l 400 -f 8",
@@ -136,6 +164,7 @@ const PROGRAMS: &[Packaged] = &[
     },
     Packaged {
         name: "cyclictest",
+        runs: &["cyclictest"],
         packages: &["rt-tests"],
         prepare: "true",
         command: "cyclictest -q -t 4 -i 1000 -l 800 --policy=other | sort -t: -k2 | tail -n 1",
@@ -143,6 +172,7 @@ const PROGRAMS: &[Packaged] = &[
     },
     Packaged {
         name: "switch",
+        runs: &["stress-ng"],
         packages: &["stress-ng"],
         prepare: "true",
         command: "stress-ng --switch 4 -t 1 --metrics",
@@ -150,6 +180,7 @@ const PROGRAMS: &[Packaged] = &[
     },
     Packaged {
         name: "yield",
+        runs: &["stress-ng"],
         packages: &["stress-ng"],
         prepare: "true",
         command: "stress-ng --yield 8 -t 1 --metrics",
@@ -163,23 +194,32 @@ const QUICK: usize = 5;
 /// Machine of the suites: two fast cores with two threads each, and four slow ones.
 pub const MACHINE: &str = "600x4:240:-:240:-:240:-:240:-,threads=2";
 
-fn cell(program: &Packaged) -> Cell {
+/// Return the program of a cell.
+fn named(text: &str) -> Option<&'static Packaged> {
+    let name = text.strip_prefix("program:")?;
+    PROGRAMS.iter().find(|program| program.name == name)
+}
+
+/// Parse the text form.
+pub fn parse(text: &str) -> Option<AnyCommand> {
+    let program = named(text)?;
     let metrics = program.metrics.iter().filter_map(|text| text.parse().ok()).collect();
-    let (label, prepare) = (Some(program.name.into()), Some(program.prepare.into()));
-    let around = Around { label, prepare, beside: Vec::new(), metrics };
-    Cell { around: Some(around), ..Cell::of(&format!("command:{}", program.command)) }
+    let around = Around { prepare: Some(program.prepare.into()), metrics, ..Around::default() };
+    Some(AnyCommand::packaged(text, program.command, around, program))
+}
+
+/// Return the packages of the programs among these cells.
+pub fn packages(cells: &[Cell]) -> Vec<String> {
+    let programs = cells.iter().filter_map(|cell| named(&cell.workload));
+    let all: BTreeSet<&str> = programs.flat_map(|program| program.packages).copied().collect();
+    all.into_iter().map(String::from).collect()
 }
 
 fn plan(name: &str, programs: &[Packaged], boots: u32) -> Plan {
-    let mut packages: Vec<String> =
-        programs.iter().flat_map(|program| program.packages).map(ToString::to_string).collect();
-    packages.sort_unstable();
-    packages.dedup();
     Plan {
         name: name.into(),
         arms: ["default-hybrid", "scx_bias"].map(String::from).to_vec(),
-        cells: programs.iter().map(cell).collect(),
-        packages,
+        cells: programs.iter().map(|program| Cell::of(&format!("program:{}", program.name))).collect(),
         boots,
         blocks: 2,
         warmup_s: 0.0,
@@ -202,23 +242,26 @@ pub fn quick() -> Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ab::workload::command::Printed;
 
     #[test]
-    fn every_figure_can_be_read() {
+    fn every_program_can_be_read_and_is_listed() {
         for program in PROGRAMS {
-            assert_eq!(
-                cell(program).around.unwrap().metrics.len(),
-                program.metrics.len(),
-                "{}",
-                program.name
-            );
-            assert!(!program.packages.is_empty(), "{}", program.name);
+            let figures = program.metrics.iter().filter(|text| text.parse::<Printed>().is_ok()).count();
+            assert_eq!(figures, program.metrics.len(), "{}", program.name);
+            assert!(!program.packages.is_empty() && !program.runs.is_empty(), "{}", program.name);
+            assert!(DESCRIPTION.syntax.contains(program.name), "{}", program.name);
         }
-        let parsed = |text: &str, output: &str| {
-            text.parse::<crate::ab::workload::command::Printed>().unwrap().find(output)
-        };
+        let found = |text: &str, output: &str| text.parse::<Printed>().unwrap().find(output);
         let redis = &PROGRAMS[1].metrics;
-        assert_eq!(parsed(redis[0], "\"SET\",\"34482.76\",\"0.2\"\n\"GET\",\"1.5\""), Some(34_482.76));
-        assert_eq!(parsed(PROGRAMS[0].metrics[1], "     99%  760.00 us\n"), Some(760.0));
+        assert_eq!(found(redis[0], "\"SET\",\"34482.76\",\"0.2\"\n\"GET\",\"1.5\""), Some(34_482.76));
+        assert_eq!(found(PROGRAMS[0].metrics[1], "     99%  760.00 us\n"), Some(760.0));
+    }
+
+    #[test]
+    fn packages_are_those_of_the_programs() {
+        let cells =
+            ["program:redis", "4compute", "program:hackbench", "program:hackbench-pipes"].map(Cell::of);
+        assert_eq!(packages(&cells), ["redis-server", "redis-tools", "rt-tests"]);
     }
 }

@@ -215,6 +215,15 @@ mod tests {
     }
 
     #[test]
+    fn a_captured_command_has_both_streams_and_ends_in_time() {
+        let run = |line: &str, limit| capture(Command::new("sh").args(["-c", line]), line, limit);
+        let (text, _) = run("echo out; echo err >&2", Duration::from_secs(100)).unwrap();
+        assert!(text.contains("out") && text.contains("err"));
+        let error = run("sleep 1000 & wait", Duration::from_millis(200)).unwrap_err();
+        assert!(error.to_string().contains("did not end"), "{error}");
+    }
+
+    #[test]
     fn a_dropped_child_is_gone() {
         let child = Child::start(|| {
             loop {

@@ -24,6 +24,7 @@
 
 use super::child::{self, Program, last};
 use super::{Description, Env, Measured, Workload, measured};
+use crate::ab::foreign::Packaged;
 use crate::counters::Migrations;
 use crate::{Error, Result, metrics};
 use nix::sys::resource::{Usage, UsageWho, getrusage};
@@ -32,6 +33,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -145,14 +147,24 @@ pub struct Around {
 /// The workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnyCommand {
+    name: String,
     line: String,
     around: Around,
+    /// Programs of Debian that it runs.
+    packaged: Option<&'static Packaged>,
 }
 
 impl AnyCommand {
     /// Return the workload for a command line in these surroundings.
     pub fn new(line: &str, around: Around) -> Self {
-        AnyCommand { line: line.into(), around }
+        let beside = around.beside.iter().map(|line| format!(" beside {line}")).collect::<String>();
+        let name = format!("command:{}{beside}", around.label.as_deref().unwrap_or(line));
+        AnyCommand { name, line: line.into(), around, packaged: None }
+    }
+
+    /// Return the workload of this name for a command line that runs programs of Debian.
+    pub fn packaged(name: &str, line: &str, around: Around, packaged: &'static Packaged) -> Self {
+        AnyCommand { name: name.into(), packaged: Some(packaged), ..AnyCommand::new(line, around) }
     }
 
     /// Parse the text after the name.
@@ -163,7 +175,7 @@ impl AnyCommand {
 
     /// Return its name in messages.
     fn shown(&self) -> String {
-        format!("'{}'", self.around.label.as_ref().unwrap_or(&self.line))
+        format!("'{}'", self.name.strip_prefix("command:").unwrap_or(&self.name))
     }
 
     /// Run the command once, after its preparation.
@@ -201,9 +213,13 @@ struct Once {
 
 impl Workload for AnyCommand {
     fn name(&self) -> String {
-        let beside = self.around.beside.iter().map(|line| format!(" beside {line}"));
-        let label = self.around.label.as_ref().unwrap_or(&self.line);
-        format!("command:{label}{}", beside.collect::<String>())
+        self.name.clone()
+    }
+
+    fn missing(&self) -> Option<String> {
+        let Packaged { runs, packages, .. } = self.packaged?;
+        let program = runs.iter().find(|program| !is_installed(program))?;
+        Some(format!("{program} is not installed; install {}", packages.join(" ")))
     }
 
     fn run(&self, env: &Env) -> Result<Measured> {
@@ -264,9 +280,22 @@ impl Beside {
     }
 }
 
+/// Return the root in memory, if there is one.
+fn root() -> Option<&'static Path> {
+    std::env::var_os("ROOT").filter(|root| root == GUEST_ROOT).map(|_| Path::new(GUEST_ROOT))
+}
+
+/// Return true if a shell finds the program.
+fn is_installed(program: &str) -> bool {
+    let root = root().unwrap_or(Path::new("/"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .any(|directory| root.join(directory.strip_prefix("/").unwrap_or(&directory)).join(program).exists())
+}
+
 /// Return a shell that runs the command line, in the root in memory if there is one.
 fn shell(line: &str) -> Command {
-    let root = std::env::var_os("ROOT").filter(|root| root == GUEST_ROOT);
+    let root = root();
     let mut command = Command::new(if root.is_some() { "chroot" } else { "sh" });
     if let Some(root) = root {
         command.arg(root).arg("sh");

@@ -10,8 +10,8 @@
 //! One trait, [`Workload`], covers everything that can be run. A workload has a text form. It names
 //! the solo rates that it needs and the parts that this machine lacks. It turns one run into
 //! metrics by registry name. [`parse`] makes a workload from its text form, and [`list`] describes
-//! all of them. The workloads are written here, so that their work is known. `tool` runs
-//! third-party programs, and `command` any command.
+//! all of them. The workloads are written here, so that their work is known. `program`
+//! runs programs of Debian, and `command` any command.
 //!
 //! # Invariants
 //! * `parse(w.name())` is the same workload.
@@ -36,13 +36,13 @@ mod pingpong;
 mod series;
 mod shuffled;
 mod team;
-mod tool;
 mod triad;
 mod types;
 mod wakeup;
 
 pub use types::{Description, Env, Workload};
 
+use super::foreign;
 use super::sample::Measured;
 use types::{count, measured, optional_count};
 
@@ -61,8 +61,9 @@ pub fn list() -> Vec<Description> {
         triad::DESCRIPTION,
         openmp::DESCRIPTION,
         command::DESCRIPTION,
+        foreign::DESCRIPTION,
     ];
-    own.into_iter().chain(tool::descriptions()).collect()
+    own.to_vec()
 }
 
 /// Make a workload from its text form.
@@ -81,7 +82,7 @@ pub fn parse(text: &str) -> std::result::Result<Box<dyn Workload>, String> {
         "triad" => triad::Triad::parse(rest).map(boxed),
         "command" => command::AnyCommand::parse(rest).map(boxed),
         "omp" => openmp::Omp::parse(rest).map(boxed),
-        "tool" => tool::Tool::parse(rest).map(boxed),
+        "program" => foreign::parse(text).map(boxed),
         _ => return mix::MixCell::parse(text).map(boxed).map_err(|why| unknown(text, &why)),
     };
     let syntax = || {

@@ -92,10 +92,10 @@ fn every_workload_yields_exactly_the_metrics_it_promises() {
 
 #[test]
 fn sqlite_runs_where_it_is_installed_and_says_what_is_missing_elsewhere() {
-    let workload = parse("tool:sqlite").unwrap();
+    let workload = parse("program:sqlite").unwrap();
     match workload.missing() {
-        None => assert!(run_briefly("tool:sqlite").metrics["time_ms"] > 0.0),
-        Some(why) => assert!(why.contains("install the package sqlite3"), "{why}"),
+        None => assert!(run_briefly("program:sqlite").metrics["time_ms"] > 0.0),
+        Some(why) => assert!(why.contains("install sqlite3"), "{why}"),
     }
 }
 
@@ -112,6 +112,7 @@ fn the_list_describes_what_parse_knows() {
             "triad" => "triad:2",
             "omp" => "omp:2:guided",
             "command" => "command:make -j8",
+            "program" => "program:xz",
             name => name,
         };
         assert_eq!(parse(text).unwrap().name(), text);
@@ -143,8 +144,8 @@ fn what_is_no_workload_is_refused_with_what_is_right() {
         ("interactive", "interactive+TASKS"),
         ("interactive:5+compute", "100 to 1000000"),
         ("interactive+computer", "known are compute"),
-        ("tool:make", "tool:zstd"),
-        ("tool", "tool:zstd"),
+        ("program:make", "program:NAME"),
+        ("program", "program:NAME"),
     ] {
         let error = parse(text).unwrap_err();
         assert!(error.contains(remedy) && !error.contains('\n'), "{text}: {error}");
