@@ -31,8 +31,10 @@ impl Kernel {
     /// migrate_disable()).
     pub(crate) fn within<T>(&self, name: &'static str, code: impl FnOnce() -> T) -> T {
         self.counters.callbacks.set(self.counters.callbacks.get() + 1);
-        let disables = self.case.release.programs_disable_migration();
-        let current = self.current_raw(self.here.get());
+        let here = self.here.get();
+        // A hotplug thread is no task here.
+        let disables = self.case.release.programs_disable_migration() && !self.cpus[here].in_hotplug.get();
+        let current = self.current_raw(here);
         if disables {
             current.change(|raw| raw.migration_disabled += 1);
         }
@@ -115,13 +117,19 @@ impl Kernel {
 
     /// Call ops.cpu_online or ops.cpu_offline, as the hotplug thread of `cpu` itself does.
     pub(crate) fn op_cpu_online(&self, cpu: usize, online: bool) {
+        self.as_hotplug_thread(cpu, || {
+            if online {
+                call!(self, cpu_online, cpu as i32);
+            } else {
+                call!(self, cpu_offline, cpu as i32);
+            }
+        });
+    }
+
+    fn as_hotplug_thread(&self, cpu: usize, code: impl FnOnce()) {
         let here = self.here.replace(cpu);
         self.cpus[cpu].in_hotplug.set(true);
-        if online {
-            call!(self, cpu_online, cpu as i32);
-        } else {
-            call!(self, cpu_offline, cpu as i32);
-        }
+        code();
         self.cpus[cpu].in_hotplug.set(false);
         self.here.set(here);
     }
@@ -129,17 +137,17 @@ impl Kernel {
     /// Run the program at a tracepoint of hotplug, as the hotplug thread of `cpu` does: as it is
     /// about to leave the active mask, or once the kernel has refused that.
     pub(crate) fn tp_hotplug(&self, cpu: usize, leaves: bool) {
-        let here = self.here.replace(cpu);
         let (unit, active) = (self.unit(), ffi::CPUHP_AP_ACTIVE as i32);
-        // SAFETY: as in call!.
-        self.within("hotplug", || unsafe {
-            match (leaves, unit.cpu_leaves, unit.cpu_stays) {
-                (true, Some(program), _) => program(cpu as u32, 0, active),
-                (false, _, Some(program)) => program(cpu as u32, active, active, -EBUSY),
-                _ => 0,
-            }
+        self.as_hotplug_thread(cpu, || {
+            // SAFETY: as in call!.
+            self.within("hotplug", || unsafe {
+                match (leaves, unit.cpu_leaves, unit.cpu_stays) {
+                    (true, Some(program), _) => program(cpu as u32, 0, active),
+                    (false, _, Some(program)) => program(cpu as u32, active, active, -EBUSY),
+                    _ => 0,
+                }
+            });
         });
-        self.here.set(here);
     }
 
     pub(crate) fn op_cpu_release(&self, cpu: usize, stopper: bool) {
