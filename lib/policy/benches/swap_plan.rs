@@ -50,16 +50,7 @@ fn system(nr: u32, confined: bool, waited_ns: u64) -> System {
         let base: [u32; 3] = if slow { [2500, 1580, 1100] } else { [1000; 3] };
         let cost_permille = base.map(|cost| cost + random.below(cost / 50));
         let class = if slow { Class::Slow } else { Class::Fast };
-        CpuCapacity {
-            cpu,
-            core: cpu,
-            llc: 0,
-            node: cpu * 8 / nr.max(128),
-            class,
-            cost_permille,
-            spread_permille: [0; 3],
-            shared_permille: [1000; 3],
-        }
+        CpuCapacity { node: cpu * 8 / nr.max(128), ..CpuCapacity::alone(cpu, class, cost_permille) }
     });
     let cpus = cpus.collect();
     let sets = (0..100).map(|_| (0..nr).filter(|_| random.below(4) == 0).collect()).collect();

@@ -172,7 +172,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::table::{CpuCapacity, SHARED_NONE};
+    use crate::table::CpuCapacity;
 
     /// Return a table. Each cache is its node, the class of its cores, and their number.
     fn table(caches: &[(u32, Class, usize)]) -> CapacityTable {
@@ -180,16 +180,7 @@ mod tests {
         for (node, class, cores) in caches {
             let llc = cpus.len() as u32;
             for cpu in llc..llc + *cores as u32 {
-                cpus.push(CpuCapacity {
-                    cpu,
-                    core: cpu,
-                    llc,
-                    node: *node,
-                    class: *class,
-                    cost_permille: [1000; 3],
-                    spread_permille: [0; 3],
-                    shared_permille: [SHARED_NONE; 3],
-                });
+                cpus.push(CpuCapacity { llc, node: *node, ..CpuCapacity::alone(cpu, *class, [1000; 3]) });
             }
         }
         CapacityTable { cpus, ..CapacityTable::default() }

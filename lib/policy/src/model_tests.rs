@@ -67,15 +67,12 @@ fn table(cpus: &[Truth]) -> CapacityTable {
     let column =
         |time: fn(&Truth) -> f64| costs_from_times(&cpus.iter().map(time).collect::<Vec<_>>()).unwrap();
     let columns = [column(|t| t.execute_ns), column(|t| t.internal_ns), column(|t| t.external_ns)];
-    let entry = |at: usize| CpuCapacity {
-        cpu: at as u32,
-        core: at as u32,
-        llc: 0,
-        node: 0,
-        class: if at == 0 { Class::Fast } else { Class::Slow },
-        cost_permille: [columns[0][at], columns[1][at], columns[2][at]],
-        spread_permille: [0; 3],
-        shared_permille: [1000; 3],
+    let entry = |at: usize| {
+        CpuCapacity::alone(
+            at as u32,
+            if at == 0 { Class::Fast } else { Class::Slow },
+            [columns[0][at], columns[1][at], columns[2][at]],
+        )
     };
     CapacityTable::new((0..cpus.len()).map(entry).collect()).unwrap()
 }

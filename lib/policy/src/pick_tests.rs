@@ -8,16 +8,7 @@ use proptest::sample::subsequence;
 
 fn entry(cpu: u32, cost: [u32; COMPONENTS]) -> CpuCapacity {
     let class = Class::Fast;
-    CpuCapacity {
-        cpu,
-        core: cpu,
-        llc: 0,
-        node: 0,
-        class,
-        cost_permille: cost,
-        spread_permille: [0; 3],
-        shared_permille: [1000; 3],
-    }
+    CpuCapacity::alone(cpu, class, cost)
 }
 
 const EXECUTE: Rule = Rule {

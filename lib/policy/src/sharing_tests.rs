@@ -14,14 +14,13 @@ fn hybrid(shared: u32, slow: u32) -> CapacityTable {
     let entry = |cpu: u32| {
         let fast = cpu < 4;
         CpuCapacity {
-            cpu,
             core: if fast { cpu / 2 * 2 } else { cpu },
-            llc: 0,
-            node: 0,
-            class: if fast { Class::Fast } else { Class::Slow },
-            cost_permille: [if fast { 1000 } else { slow }, 1000, 1000],
-            spread_permille: [0; COMPONENTS],
             shared_permille: [if fast { shared } else { SHARED_NONE }, SHARED_NONE, SHARED_NONE],
+            ..CpuCapacity::alone(
+                cpu,
+                if fast { Class::Fast } else { Class::Slow },
+                [if fast { 1000 } else { slow }, 1000, 1000],
+            )
         }
     };
     CapacityTable::new((0..6).map(entry).collect()).unwrap()

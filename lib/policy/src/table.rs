@@ -125,6 +125,23 @@ pub struct CpuCapacity {
     pub shared_permille: [u32; COMPONENTS],
 }
 
+impl CpuCapacity {
+    /// Return the entry of a CPU that is a core of its own, of cache 0 and node 0, measured once.
+    #[must_use]
+    pub fn alone(cpu: u32, class: Class, cost_permille: [u32; COMPONENTS]) -> Self {
+        Self {
+            cpu,
+            core: cpu,
+            llc: 0,
+            node: 0,
+            class,
+            cost_permille,
+            spread_permille: [0; COMPONENTS],
+            shared_permille: [SHARED_NONE; COMPONENTS],
+        }
+    }
+}
+
 /// The capacity table of a machine, in ascending order of CPU number.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CapacityTable {
@@ -275,16 +292,7 @@ mod tests {
 
     fn entry(cpu: u32, cost: [u32; 3]) -> CpuCapacity {
         let class = Class::Fast;
-        CpuCapacity {
-            cpu,
-            core: cpu,
-            llc: 0,
-            node: 0,
-            class,
-            cost_permille: cost,
-            spread_permille: [0; 3],
-            shared_permille: [SHARED_NONE; 3],
-        }
+        CpuCapacity::alone(cpu, class, cost)
     }
 
     fn refusal(cpus: Vec<CpuCapacity>) -> String {

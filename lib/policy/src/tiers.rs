@@ -107,18 +107,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::table::{COMPONENTS, SHARED_NONE};
+    use crate::table::COMPONENTS;
 
     fn table(cpus: &[(bool, u32)]) -> CapacityTable {
-        let entry = |(cpu, (slow, cost)): (usize, &(bool, u32))| CpuCapacity {
-            cpu: cpu as u32,
-            core: cpu as u32,
-            llc: 0,
-            node: 0,
-            class: if *slow { Class::Slow } else { Class::Fast },
-            cost_permille: [*cost; COMPONENTS],
-            spread_permille: [0; COMPONENTS],
-            shared_permille: [SHARED_NONE; COMPONENTS],
+        let entry = |(cpu, (slow, cost)): (usize, &(bool, u32))| {
+            CpuCapacity::alone(cpu as u32, if *slow { Class::Slow } else { Class::Fast }, [*cost; COMPONENTS])
         };
         CapacityTable { cpus: cpus.iter().enumerate().map(entry).collect() }
     }

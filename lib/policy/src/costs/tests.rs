@@ -5,29 +5,17 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::table::SHARED_NONE;
 use Class::{Fast, Slow};
 use proptest::prelude::*;
-
-fn entry(cpu: u32, class: Class, cost_permille: [u32; 3]) -> CpuCapacity {
-    CpuCapacity {
-        cpu,
-        core: cpu,
-        llc: 0,
-        node: 0,
-        class,
-        cost_permille,
-        spread_permille: [0; 3],
-        shared_permille: [SHARED_NONE; 3],
-    }
-}
 
 /// CPUs 0 and 1 fast, 2 and 3 slow.
 fn table() -> CapacityTable {
     let slow = [2500, 1580, 1000];
     let entries = [(Fast, [1000; 3]), (Fast, [1000; 3]), (Slow, slow), (Slow, slow)];
-    CapacityTable::new((0..).zip(entries).map(|(cpu, (class, cost))| entry(cpu, class, cost)).collect())
-        .unwrap()
+    CapacityTable::new(
+        (0..).zip(entries).map(|(cpu, (class, cost))| CpuCapacity::alone(cpu, class, cost)).collect(),
+    )
+    .unwrap()
 }
 
 #[test]
@@ -59,9 +47,9 @@ fn what_would_break_the_table_changes_nothing() {
     let mut costs = Costs::new(table());
     costs.set_clocks(vec![0, 1000, 1000, 1000]);
     costs.set_clocks(vec![2000]);
-    assert_eq!(costs.add(entry(3, Fast, [1000; 3]), 1000), None, "it is there");
-    assert_eq!(costs.add(entry(4, Fast, [1000; 3]), 0), None);
-    assert_eq!(costs.add(entry(u32::MAX, Fast, [1000; 3]), 1000), None);
+    assert_eq!(costs.add(CpuCapacity::alone(3, Fast, [1000; 3]), 1000), None, "it is there");
+    assert_eq!(costs.add(CpuCapacity::alone(4, Fast, [1000; 3]), 0), None);
+    assert_eq!(costs.add(CpuCapacity::alone(u32::MAX, Fast, [1000; 3]), 1000), None);
     assert_eq!(costs, Costs::new(table()));
     let mut wrong = table();
     wrong.cpus[3].node = u32::MAX;
@@ -135,7 +123,7 @@ proptest! {
             let (before, version) = (costs.effective(), costs.version());
             match (clock, cpu) {
                 (true, _) => costs.set_clocks(values),
-                (false, 4) => costs.add(entry(cpu, Slow, [2500, 1580, 1000]), values[0]).unwrap_or_default(),
+                (false, 4) => costs.add(CpuCapacity::alone(cpu, Slow, [2500, 1580, 1000]), values[0]).unwrap_or_default(),
                 (false, _) => costs.set_learned([values[0], values[1], values[2]]),
             }
             let after = costs.effective();

@@ -11,24 +11,11 @@ use proptest::prelude::*;
 
 const FAST_NS: f64 = 10.0;
 
-fn entry(cpu: u32, class: Class, cost_permille: [u32; 3]) -> CpuCapacity {
-    CpuCapacity {
-        cpu,
-        core: cpu,
-        llc: 0,
-        node: 0,
-        class,
-        cost_permille,
-        spread_permille: [0; 3],
-        shared_permille: [1000; 3],
-    }
-}
-
 /// Return fast CPUs 0 and 1, and with `slow` also the slow CPUs 4 and 5.
 fn recal(slow: bool) -> (Recal, Costs, Vec<Reference>) {
-    let mut cpus: Vec<_> = [0, 1].map(|cpu| entry(cpu, Class::Fast, [1000; 3])).into();
+    let mut cpus: Vec<_> = [0, 1].map(|cpu| CpuCapacity::alone(cpu, Class::Fast, [1000; 3])).into();
     if slow {
-        cpus.extend([4, 5].map(|cpu| entry(cpu, Class::Slow, [2500, 1580, 1000])));
+        cpus.extend([4, 5].map(|cpu| CpuCapacity::alone(cpu, Class::Slow, [2500, 1580, 1000])));
     }
     let step = |cpu: &CpuCapacity| FAST_NS * f64::from(cpu.cost_permille[0]) / 1000.0;
     let reference = |cpu: &CpuCapacity| Reference { cpu: cpu.cpu, khz: None, step_ns: Some(step(cpu)) };

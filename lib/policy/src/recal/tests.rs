@@ -13,25 +13,14 @@ use proptest::prelude::*;
 
 const EVERY_MS: u64 = 500;
 
-fn entry(cpu: u32, class: Class, cost: [u32; 3]) -> CpuCapacity {
-    CpuCapacity {
-        cpu,
-        core: cpu,
-        llc: 0,
-        node: 0,
-        class,
-        cost_permille: cost,
-        spread_permille: [0; 3],
-        shared_permille: [1000; 3],
-    }
-}
-
 /// Return the table of the asymmetric VM: two CPUs of 60 MIPS and two of 24.
 fn table() -> CapacityTable {
     let (fast, slow) = ([1000; 3], [2500, 1580, 1000]);
     let entries = [(Class::Fast, fast), (Class::Fast, fast), (Class::Slow, slow), (Class::Slow, slow)];
-    CapacityTable::new((0..).zip(entries).map(|(cpu, (class, cost))| entry(cpu, class, cost)).collect())
-        .unwrap()
+    CapacityTable::new(
+        (0..).zip(entries).map(|(cpu, (class, cost))| CpuCapacity::alone(cpu, class, cost)).collect(),
+    )
+    .unwrap()
 }
 
 const KHZ: [f64; 4] = [60e3, 60e3, 24e3, 24e3];
@@ -255,7 +244,8 @@ fn triggers_and_limits_shorten_the_proof_and_are_told() {
 /// faster for that.
 #[test]
 fn an_idle_cpu_does_as_its_class() {
-    let alike = CapacityTable::new((0..8).map(|cpu| entry(cpu, Fast, [1000; 3])).collect()).unwrap();
+    let alike =
+        CapacityTable::new((0..8).map(|cpu| CpuCapacity::alone(cpu, Fast, [1000; 3])).collect()).unwrap();
     let references: Vec<_> = (0..8).map(|cpu| Reference { cpu, khz: Some(5e6), step_ns: None }).collect();
     let mut recal = Recal::new(&alike, &references);
     let mut costs = Costs::new(alike);

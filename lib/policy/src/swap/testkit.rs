@@ -95,16 +95,7 @@ impl System {
 
 pub(super) fn cpu(number: u32, class: Class) -> CpuCapacity {
     let cost_permille = if class == Class::Fast { FAST } else { SLOW };
-    CpuCapacity {
-        cpu: number,
-        core: number,
-        llc: 0,
-        node: 0,
-        class,
-        cost_permille,
-        spread_permille: [0; COMPONENTS],
-        shared_permille: [1000; COMPONENTS],
-    }
+    CpuCapacity::alone(number, class, cost_permille)
 }
 
 /// Return a task that runs on the CPU `pid` - 1000.

@@ -151,16 +151,7 @@ mod tests {
 
     #[test]
     fn a_machine_has_the_classes_that_have_cpus() {
-        let entry = |cpu, class, cost| CpuCapacity {
-            cpu,
-            core: cpu,
-            llc: 0,
-            node: 0,
-            class,
-            cost_permille: [cost, 1000, 1000],
-            spread_permille: [0; 3],
-            shared_permille: [1000; 3],
-        };
+        let entry = |cpu, class, cost| CpuCapacity::alone(cpu, class, [cost, 1000, 1000]);
         let mut cpus = vec![entry(0, Class::Fast, 1000), entry(1, Class::Fast, 1000)];
         assert_eq!(Machine::of(&CapacityTable { cpus: cpus.clone() }).classes.len(), 1);
         cpus.push(entry(2, Class::Slow, 2500));

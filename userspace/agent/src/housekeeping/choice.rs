@@ -89,15 +89,12 @@ mod tests {
     use bias_policy::table::{Class, CpuCapacity};
 
     fn table(costs: &[u32]) -> CapacityTable {
-        let entry = |(cpu, cost): (usize, &u32)| CpuCapacity {
-            cpu: cpu as u32,
-            class: if *cost == 1000 { Class::Fast } else { Class::Slow },
-            cost_permille: [*cost, 1000, 1000],
-            core: cpu as u32,
-            llc: 0,
-            node: 0,
-            spread_permille: [0; 3],
-            shared_permille: [1000; 3],
+        let entry = |(cpu, cost): (usize, &u32)| {
+            CpuCapacity::alone(
+                cpu as u32,
+                if *cost == 1000 { Class::Fast } else { Class::Slow },
+                [*cost, 1000, 1000],
+            )
         };
         CapacityTable::new(costs.iter().enumerate().map(entry).collect()).unwrap()
     }

@@ -30,14 +30,9 @@ fn table() -> CapacityTable {
         let fast = cpu < THREADS;
         let cost = if fast { 1000 } else { 2500 };
         CpuCapacity {
-            cpu,
             core: if fast { cpu / 2 * 2 } else { cpu },
-            llc: 0,
-            node: 0,
-            class: if fast { Class::Fast } else { Class::Slow },
-            cost_permille: [cost, cost, 1000],
-            spread_permille: [0; 3],
             shared_permille: if fast { [1613, 1613, 1000] } else { [1000; 3] },
+            ..CpuCapacity::alone(cpu, if fast { Class::Fast } else { Class::Slow }, [cost, cost, 1000])
         }
     };
     CapacityTable::new((0..CPUS).map(entry).collect()).unwrap()

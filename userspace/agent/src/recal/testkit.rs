@@ -16,16 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Return the table of two fast and two slow CPUs.
 pub(crate) fn table() -> CapacityTable {
-    let entry = |cpu, class, cost| CpuCapacity {
-        cpu,
-        core: cpu,
-        llc: 0,
-        node: 0,
-        class,
-        cost_permille: [cost, cost, 1000],
-        spread_permille: [0; 3],
-        shared_permille: [1000; 3],
-    };
+    let entry = |cpu, class, cost| CpuCapacity::alone(cpu, class, [cost, cost, 1000]);
     let (fast, slow) = (Class::Fast, Class::Slow);
     CapacityTable::new(vec![
         entry(0, fast, 1000),

@@ -26,18 +26,10 @@ pub(crate) const MS: u64 = 1_000_000;
 
 /// CPUs 0 and 1 fast, 2 and 3 slow.
 pub(crate) fn table() -> CapacityTable {
-    let entry = |cpu, class, cost_permille| CpuCapacity {
-        cpu,
-        core: cpu,
-        llc: 0,
-        node: 0,
-        class,
-        cost_permille,
-        spread_permille: [0; COMPONENTS],
-        shared_permille: [1000; COMPONENTS],
-    };
     let classes = [(Class::Fast, FAST), (Class::Fast, FAST), (Class::Slow, SLOW), (Class::Slow, SLOW)];
-    CapacityTable { cpus: (0..).zip(classes).map(|(cpu, (class, cost))| entry(cpu, class, cost)).collect() }
+    CapacityTable {
+        cpus: (0..).zip(classes).map(|(cpu, (class, cost))| CpuCapacity::alone(cpu, class, cost)).collect(),
+    }
 }
 
 /// Treatment of requests.
