@@ -51,12 +51,15 @@ pretend() {
 	table 1000,1000,1000 1000,1000,1000 2500,1580,1000 2500,1580,1000 >/run/capacity.json
 }
 
-# wait_state STATE: wait for up to a minute until sched_ext is enabled or disabled.
+# wait_state STATE: wait for up to a minute until sched_ext is enabled or disabled. End the script
+# if it is not.
 wait_state() {
 	for _ in $(seq 600); do
-		[ "$(cat /sys/kernel/sched_ext/state)" = "$1" ] && break
+		[ "$(cat /sys/kernel/sched_ext/state)" = "$1" ] && return
 		sleep 0.1
 	done
+	echo "FAILED: sched_ext is not $1" >&2
+	exit 1
 }
 
 # pace start|stop: let virtual time be in force or not, where there is any.

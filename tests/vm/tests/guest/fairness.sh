@@ -7,9 +7,7 @@
 
 table 1000,1000,1000 1000,1000,1000 1000,1000,1000 1000,1000,1000 >/run/capacity.json
 cd /sys/fs/cgroup || exit; echo +cpu >cgroup.subtree_control; mkdir -p light heavy; echo 300 >heavy/cpu.weight
-$SCHED >$OUT/sched.log 2>&1 &
-scheduler=$!
-wait_state enabled
+load $SCHED
 spin() { sh -c "echo 0 >/sys/fs/cgroup/$1/cgroup.procs; shift 1; exec \"\$@\"" sh "$@" >/dev/null & }
 usage() { sed -n 's/^usage_usec //p' /sys/fs/cgroup/$1/cpu.stat; }
 # NAME: the groups' CPU time over 6 s, after 2 s in which every task has found its place.
@@ -46,5 +44,5 @@ taskset -c 3 nice -n -15 sh -c 'while :; do :; done' & alone="$alone $!"
 taskset -c 1 chrt -f 1 sh -c 'while :; do i=0; while [ $i -lt 3000 ]; do i=$((i + 1)); done; sleep 0.1; done' & fifo=$!
 nices beside
 kill $alone $fifo
-kill -INT $scheduler; wait $scheduler
+unload
 cat /sys/kernel/sched_ext/state >$OUT/state

@@ -45,11 +45,6 @@ mod full {
     }
 
     #[test]
-    fn weights_are_honoured_where_interrupts_are_threads() {
-        shares("6.12-rt", "600x4");
-    }
-
-    #[test]
     fn weights_are_honoured_on_7_3() {
         shares("7.3", "SYM");
     }

@@ -38,7 +38,7 @@ mod full {
     /// load.
     #[test]
     fn a_kernel_with_malformed_type_information_is_named() {
-        let results = Scenario::plain("7.2", "SYM", 5, "").run("refusals_malformed", &[]);
+        let results = Scenario::plain("7.2", "SYM", 5, "").run("refusals_kernel", &[]);
         let mut expect = Expectations::default();
         expect.holds("check ends with 3", results.text("check.code").trim() == "3");
         let check = results.json("check").to_string();
@@ -49,6 +49,18 @@ mod full {
             &format!("loading says where to look: {error:?}"),
             error.contains("malformed") || error.contains("scx_bias check"),
         );
+        expect.holds("nothing was loaded", results.text("state").trim() == "disabled");
+        expect.judge();
+    }
+
+    /// No kernel with PREEMPT_RT has timers of BPF, since its maintainers found them unsafe there.
+    #[test]
+    fn a_kernel_with_preempt_rt_is_named() {
+        let results = Scenario::plain("6.12-rt", "SYM", 5, "").run("refusals_kernel", &[]);
+        let mut expect = Expectations::default();
+        expect.holds("loading ends with 3", results.text("load.code").trim() == "3");
+        let error = results.text("load.err");
+        expect.holds(&format!("loading says why: {error:?}"), error.contains("PREEMPT_RT"));
         expect.holds("nothing was loaded", results.text("state").trim() == "disabled");
         expect.judge();
     }

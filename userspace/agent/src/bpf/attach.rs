@@ -283,6 +283,12 @@ fn explain(error: &anyhow::Error) -> anyhow::Error {
     if text.contains("os error 524") || reason.contains("JIT is required") {
         return Failure::kernel(format!("{}; {}", NO_JIT.0, NO_JIT.1)).into();
     }
+    if reason.contains("PREEMPT_RT") {
+        return Failure::kernel(
+            "this kernel has PREEMPT_RT, and no BPF timers, which scx_bias needs; boot one without PREEMPT_RT",
+        )
+        .into();
+    }
     let denied = error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<libbpf_rs::Error>())
