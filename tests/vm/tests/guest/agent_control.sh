@@ -5,5 +5,5 @@
 . "${0%/*}/common.sh"
 
 pretend
-keep control "$TORTURE" control --scheduler-cmd "nice -n -20 $SCHED" --stop "$1" --clients 1000 --flood 20
+keep control "$TORTURE" control --scheduler-cmd "nice -n -20 $SCHED" --stop "$1" --clients 1000 --flood 8
 cat /sys/kernel/sched_ext/state >$OUT/state

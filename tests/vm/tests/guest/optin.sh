@@ -33,7 +33,7 @@ at out sleep 5006; newcomer=$pid
 at out chrt -b 0 sleep 5007
 at late nice -n 7 sleep 5008
 at in sh -c 'until [ -e /run/go ]; do sleep 0.1; done; sleep 5009 & (echo 0 >/sys/fs/cgroup/out/cgroup.procs; sleep 5010 & exec sleep 5011) & wait'
-at in sh -c 'while :; do :; done'
+at in taskset -c 3 sh -c 'while :; do :; done'
 sleep 1
 look before
 load --cgroup $cg/in

@@ -3,7 +3,7 @@
 //! Opted-in cgroups: the policy of every thread of the guest, at each step of its life, inside and
 //! outside.
 
-use crate::common::{Expectations, Results, Scenario, tree};
+use crate::common::{Expectations, FOR_SERVICES, Results, Scenario, tree};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -100,8 +100,7 @@ fn expect_budget(results: &Results, expect: &mut Expectations) {
 }
 
 fn opted_in(kernel: &str, crowd: usize) {
-    let results = Scenario::plain(kernel, "SYM", 15, "--capacity-file /run/capacity.json")
-        .run("optin", &[&crowd.to_string()]);
+    let results = Scenario::emulated(kernel, FOR_SERVICES, 15).run("optin", &[&crowd.to_string()]);
     let mut expect = Expectations::default();
     for (name, inside, least) in [
         ("before", &[][..], 0),

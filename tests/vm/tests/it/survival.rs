@@ -3,10 +3,10 @@
 //! Survival of changes to tasks, CPUs and the scheduler itself: no task is lost, and the state
 //! before is restored.
 
-use crate::common::{Expectations, Results, Scenario};
+use crate::common::{Expectations, FOR_SERVICES, Results, Scenario, from_environment};
 
 fn scenario(kernel: &str) -> Scenario {
-    Scenario::plain(kernel, "SYM", 9, "--capacity-file /run/capacity.json")
+    Scenario::emulated(kernel, FOR_SERVICES, 9)
 }
 
 fn storm(kernel: &str) {
@@ -37,11 +37,6 @@ fn expect_clean(results: &Results, expect: &mut Expectations) {
     expect.holds(&format!("the kernel does not complain: {complaints:?}"), complaints.is_empty());
     let left = results.text("left");
     expect.holds(&format!("no task is left in SCHED_EXT: {left:?}"), left.is_empty());
-}
-
-/// Return a number that the environment may set, for longer runs than a test's.
-fn from_environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
 fn killed_and_unplugged(kernel: &str) {
@@ -97,11 +92,6 @@ mod full {
     #[test]
     fn tasks_outlive_killed_schedulers_and_unplugged_cpus_on_7_3() {
         killed_and_unplugged("7.3");
-    }
-
-    #[test]
-    fn loads_on_6_12_rt() {
-        loads("6.12-rt");
     }
 
     #[test]

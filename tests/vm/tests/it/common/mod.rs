@@ -23,6 +23,9 @@ pub const SLICE_US: u32 = 50_000;
 const DEFAULT_SLICE_US: u32 = 10_000;
 /// Speed of the fastest CPU to which [`SLICE_US`] belongs [MIPS / 1000].
 const STRETCHED_MIPS_MILLI: u32 = 60_000;
+/// Machine for scripts that start many programs and judge no throughput. Faster CPUs cost the host
+/// more for each second in which a task is busy.
+pub const FOR_SERVICES: &str = "120:120:48:48";
 /// Wall-clock seconds of the timeout per minute that a scenario takes on a host of usual speed.
 /// Some hosts are half as fast, and the timeout must end hangs only.
 const SECONDS_A_MINUTE: u64 = 150;
@@ -210,6 +213,11 @@ pub fn tree(path: &str) -> String {
     let path = build::workspace().join(path);
     inputs::record([&path]).unwrap();
     std::fs::read_to_string(path).unwrap()
+}
+
+/// Return a number that the environment may set, for longer runs by hand than a test's.
+pub fn from_environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
 /// Build a program for the guest.
