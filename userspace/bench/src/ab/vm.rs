@@ -10,9 +10,9 @@
 //! The VM needs a checkout of the project, because it is built from it. Without one, use --host.
 
 use super::boot::{PROGRESS, Task, outcome_file};
-use super::foreign;
 use super::runner::{BootProgress, INTERRUPTED, Outcome};
 use super::store;
+use super::workload::packaged;
 use crate::{Error, Result, files};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -103,7 +103,8 @@ impl Vm {
         let text = serde_json::to_string_pretty(task).map_err(|e| Error::failed("writing the task", e))?;
         store::write_whole(&file, text.as_bytes())?;
         let log_file = std::fs::File::create(&log).map_err(|e| Error::failed(log.display(), e))?;
-        let packages = [task.plan.packages.clone(), foreign::packages(&task.plan.cells)].concat();
+        let cells = task.plan.cells.iter().map(|cell| cell.workload.as_str());
+        let packages = [task.plan.packages.clone(), packaged::packages(cells)].concat();
         let mut command = self.command(&packages, &file, &directory)?;
         command.stderr(log_file.try_clone().map_err(|e| Error::failed(log.display(), e))?);
         let child = command.spawn().map_err(|e| Error::failed("starting the VM (cargo xtask vm)", e))?;

@@ -24,7 +24,6 @@
 
 use super::child::{self, Program, last};
 use super::{Description, Env, Measured, Workload, measured};
-use crate::ab::foreign::Packaged;
 use crate::counters::Migrations;
 use crate::{Error, Result, metrics};
 use nix::sys::resource::{Usage, UsageWho, getrusage};
@@ -144,14 +143,22 @@ pub struct Around {
     pub metrics: Vec<Printed>,
 }
 
+/// Programs that a command runs, and their Debian packages. Empty where nothing is known of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Needs {
+    /// Names of the programs.
+    pub runs: &'static [&'static str],
+    /// Names of the packages.
+    pub packages: &'static [&'static str],
+}
+
 /// The workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnyCommand {
     name: String,
     line: String,
     around: Around,
-    /// Programs of Debian that it runs.
-    packaged: Option<&'static Packaged>,
+    needs: Needs,
 }
 
 impl AnyCommand {
@@ -159,12 +166,12 @@ impl AnyCommand {
     pub fn new(line: &str, around: Around) -> Self {
         let beside = around.beside.iter().map(|line| format!(" beside {line}")).collect::<String>();
         let name = format!("command:{}{beside}", around.label.as_deref().unwrap_or(line));
-        AnyCommand { name, line: line.into(), around, packaged: None }
+        AnyCommand { name, line: line.into(), around, needs: Needs::default() }
     }
 
     /// Return the workload of this name for a command line that runs programs of Debian.
-    pub fn packaged(name: &str, line: &str, around: Around, packaged: &'static Packaged) -> Self {
-        AnyCommand { name: name.into(), packaged: Some(packaged), ..AnyCommand::new(line, around) }
+    pub fn packaged(name: &str, line: &str, around: Around, needs: Needs) -> Self {
+        AnyCommand { name: name.into(), needs, ..AnyCommand::new(line, around) }
     }
 
     /// Parse the text after the name.
@@ -217,7 +224,7 @@ impl Workload for AnyCommand {
     }
 
     fn missing(&self) -> Option<String> {
-        let Packaged { runs, packages, .. } = self.packaged?;
+        let Needs { runs, packages } = self.needs;
         let program = runs.iter().find(|program| !is_installed(program))?;
         Some(format!("{program} is not installed; install {}", packages.join(" ")))
     }

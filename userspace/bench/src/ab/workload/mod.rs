@@ -32,6 +32,7 @@ mod interactive;
 mod interleaved;
 mod mix;
 pub mod openmp;
+pub mod packaged;
 mod pingpong;
 mod series;
 mod shuffled;
@@ -42,7 +43,6 @@ mod wakeup;
 
 pub use types::{Description, Env, Workload};
 
-use super::foreign;
 use super::sample::Measured;
 use types::{count, measured, optional_count};
 
@@ -61,7 +61,7 @@ pub fn list() -> Vec<Description> {
         triad::DESCRIPTION,
         openmp::DESCRIPTION,
         command::DESCRIPTION,
-        foreign::DESCRIPTION,
+        packaged::DESCRIPTION,
     ];
     own.to_vec()
 }
@@ -82,7 +82,7 @@ pub fn parse(text: &str) -> std::result::Result<Box<dyn Workload>, String> {
         "triad" => triad::Triad::parse(rest).map(boxed),
         "command" => command::AnyCommand::parse(rest).map(boxed),
         "omp" => openmp::Omp::parse(rest).map(boxed),
-        "program" => foreign::parse(text).map(boxed),
+        "program" => packaged::parse(text).map(boxed),
         _ => return mix::MixCell::parse(text).map(boxed).map_err(|why| unknown(text, &why)),
     };
     let syntax = || {
