@@ -7,12 +7,12 @@
 
 # storm SECONDS: let tasks of many kinds change all that they can.
 storm() {
-	keep storm "$TORTURE" storm --scheduler-cmd "$SCHED" --seconds "$1"
+	keep storm "$TORTURE" storm --scheduler-cmd "$SCHED" --load-timeout 300 --seconds "$1"
 }
 
 # survive KILLS: kill the scheduler and unplug CPUs.
 survive() {
-	keep survive "$TORTURE" survive --scheduler-cmd "nice -n -20 $SCHED" --kills "$1" --hotplug 1 --hotplugs 3
+	keep survive "$TORTURE" survive --scheduler-cmd "nice -n -20 $SCHED" --load-timeout 300 --kills "$1" --hotplug 1 --hotplugs 3
 }
 
 # once: load, schedule a task, unload.
