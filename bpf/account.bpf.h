@@ -34,7 +34,7 @@
 #include "overdue.bpf.h"
 
 #define RECENT_JIFFIES	 64	/* a CPU counts as busy after a tick */
-#define BRIEF_NS	 500000 /* below it, switching is half of the counts */
+#define BRIEF_NS	 500000 /* shorter runs forgive less than a clock costs */
 #define FORGIVE_RUN_PART 4	/* 1 / part of the run that a sleep forgives */
 
 static __always_inline void advance_vtime_now(u64 vtime)
@@ -290,7 +290,6 @@ static __always_inline void account_stop(struct task_struct *p, s32 cpu, struct 
 		else
 			tctx->fast_ns += cctx->ran_ns;
 		tctx->ran_epoch = READ_ONCE(reports_epoch);
-		tctx->brief = cctx->ran_ns < BRIEF_NS;
 	}
 	cctx->run_flags = 0;
 	if (cctx->woke_ns) {
@@ -303,7 +302,7 @@ static __always_inline void account_stop(struct task_struct *p, s32 cpu, struct 
 	if (!runnable && p->__state) {
 		if (tctx) {
 			tctx->slept_ns = 0;
-			if (!tctx->brief) {
+			if (cctx->ran_ns >= BRIEF_NS) {
 				tctx->slept_ns = bpf_ktime_get_ns();
 				tctx->forgivable_ns =
 				    bias_reference_ns(cctx->ran_ns, cctx->run_rate) / FORGIVE_RUN_PART;

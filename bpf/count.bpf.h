@@ -15,9 +15,10 @@
  * also the CPU's clock rate, which the agent follows. The programs act only on
  * the pid that ops.running noted.
  *
- * One run in sample_every is counted if the profile is stable or the last run
- * was brief, one in BRIEF_SAMPLES times as many if both. Windows then take that
- * many times longer, until one differs. Of a stable profile, ticks count one
+ * A switch costs as much to count after a brief run as after a long one. So a
+ * run is counted when its task has run for a part of a slice since its last
+ * interval, or for sample_every slices while its profile is stable. Windows then
+ * take as much longer, until one differs. Of a stable profile, ticks count one
  * interval in TICKS_TOGETHER, but not the first.
  *
  * If events outnumber counters, perf rotates groups at ticks, and counts are
@@ -46,7 +47,7 @@
 #include "limit.bpf.h"
 
 #define TICKS_TOGETHER 4  /* between intervals of a stable profile */
-#define BRIEF_SAMPLES  8  /* factor on sample_every for brief runs of one */
+#define COUNT_PART     4  /* 1 / part of a slice between counted runs */
 #define SPUN_INTERVALS 64 /* intervals until a task that spun is settled */
 
 static __always_inline bool counters_read(s32 cpu, struct readout *now)
@@ -131,6 +132,7 @@ static __always_inline void interval_end(struct task_struct *p, s32 cpu, struct 
 
 	if (!tctx)
 		return;
+	tctx->counted_exec_ns = p->se.sum_exec_runtime;
 	cctx->stats[BIAS_STAT_COUNTED]++;
 	if (!bias_counts_valid(&counts) || !interval_counted(cctx, now)) {
 		cctx->stats[BIAS_STAT_COUNT_INVALID]++;
@@ -170,7 +172,6 @@ static __always_inline void interval_end(struct task_struct *p, s32 cpu, struct 
 static __always_inline void count_decide(struct task_struct *p, s32 cpu, struct cpu_ctx *cctx,
 					 struct task_ctx *tctx)
 {
-	u32 every = 1;
 	bool stable;
 
 	if (!counting || !cpu_info_of(cpu)->counters)
@@ -179,14 +180,9 @@ static __always_inline void count_decide(struct task_struct *p, s32 cpu, struct 
 	cctx->run_stable = is_settled(tctx);
 	if (cctx->counting_pid == p->pid || (limited && !tctx->inside))
 		return;
-	/* A brief run shows little and costs as much to count as a long one. */
-	if (tctx->brief || stable)
-		every = sample_every;
-	if (tctx->brief && stable)
-		every *= BRIEF_SAMPLES;
-	if (++tctx->uncounted < every)
+	if (p->se.sum_exec_runtime - tctx->counted_exec_ns <
+	    (stable ? sample_every * slice_ns : slice_ns / COUNT_PART))
 		return;
-	tctx->uncounted = 0;
 	cctx->count_next_pid = p->pid;
 }
 

@@ -44,9 +44,9 @@ macro_rules! with_knobs {
             /// short phases. Smaller follows them sooner
             window_instructions: "N", 10_000 to 1_000_000_000, 500_000;
 
-            /// Count one run in N of a task whose profile is stable or whose last run was brief,
-            /// and one in 8 N if both hold. Larger makes switches cheaper. Smaller detects changes
-            /// of tasks that run briefly sooner
+            /// Count one run in N slices of a task's run time while its profile is stable. Larger
+            /// makes switches cheaper. Smaller detects changes of tasks that never run into a tick
+            /// sooner
             sample_every: "N", 1 to 1_000, 8;
 
             /// Difference in predicted speedup that is worth a migration. Larger means fewer
