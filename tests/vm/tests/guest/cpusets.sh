@@ -19,5 +19,5 @@ sleep "$(span 2)"; usage weighted 4 $groups
 
 # All groups weigh the same from here on. The counts begin 0.1 s later.
 echo 300 >few/light/cpu.weight; echo 300 >many/light/cpu.weight
-sleep 0.1; usage equal 4 $groups
+sleep 0.1; usage equal-weights 4 $groups
 calm

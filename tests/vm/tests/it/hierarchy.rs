@@ -9,28 +9,19 @@ fn share(results: &Results, name: &str, of: u32, and: u32) -> f64 {
     us(of) / (us(of) + us(and))
 }
 
-fn groups_keep_their_weight(kernel: &str, machine: &str) {
-    let results = Scenario::emulated(kernel, machine, 4).loads("", ". \"${0%/*}/hierarchy.sh\"");
-    let mut expect = Expectations::default();
-    for nr in [2, 4] {
-        let deep = share(&results, &format!("deep{nr}"), 0, 1);
+fn expect_nested_weights(results: &Results, expect: &mut Expectations) {
+    for nr in [4, 8] {
+        let deep = share(results, &format!("deep{nr}"), 0, 1);
         expect.within(&format!("{nr} tasks 14 levels down: share"), deep, 0.5, 0.04);
     }
     for name in ["equal", "changed"] {
-        let parent = share(&results, name, 2, 3);
+        let parent = share(results, name, 2, 3);
         expect.within(&format!("{name}: share of the parent beside another group"), parent, 0.5, 0.06);
     }
     let a_to_b = |name: &str| results.number(name, "/us/0") / results.number(name, "/us/1");
     expect.within("equal: a to b", a_to_b("equal"), 1.0, 0.1);
     expect.within("changed: a to b", a_to_b("changed"), 10.0, 0.1);
     expect.holds("the kernel does not deny cpu.weight", !results.text("complaints").contains("cpu.weight"));
-    expect.lasts(&results);
-    expect.judge();
-}
-
-#[test]
-fn groups_keep_their_weight_at_any_depth_and_time() {
-    groups_keep_their_weight("6.12", "60x2");
 }
 
 /// Return the commands that measure four free tasks beside 120 that may use two of the four CPUs.
@@ -40,38 +31,23 @@ fn confined(name: &str) -> String {
 }
 
 /// Check cpusets of unequal load, and that free tasks wait for `wait_ms` at most beside confined ones.
-fn cpusets_keep_weights(kernel: &str, machine: &str, wait_ms: f64) {
-    let under = confined("bias") + ". \"${0%/*}/cpusets.sh\"";
-    let results = Scenario::emulated(kernel, machine, 4).loads(&confined("default"), &under);
-    let mut expect = Expectations::default();
+fn expect_cpusets(results: &Results, expect: &mut Expectations, wait_ms: f64) {
     let free = |figure: &str| results.number("bias-confined", figure);
     let most_ms = free("/wait_most_us") / 1e3;
     expect.at_most("4 tasks beside 120 confined ones: longest wait [ms]", most_ms, wait_ms);
     expect.at_most("the same: most work over least", free("/most_over_least"), 1.1);
     for (at, cpuset) in ["few", "many"].into_iter().enumerate() {
         let us = |name: &str, group: usize| results.number(name, &format!("/us/{}", at * 2 + group));
-        for (name, due) in [("weighted", 3.0), ("equal", 1.0)] {
+        for (name, due) in [("weighted", 3.0), ("equal-weights", 1.0)] {
             expect.within(&format!("{cpuset}, {name}: heavy to light"), us(name, 0) / us(name, 1), due, 0.1);
         }
         let cpus = (us("weighted", 0) + us("weighted", 1)) / results.number("weighted", "/seconds") / 1e6;
         expect.at_least(&format!("{cpuset}: busy CPUs"), cpus, 1.95);
     }
-    expect.lasts(&results);
-    expect.judge();
 }
 
-#[test]
-fn groups_keep_their_weight_in_cpusets_of_unequal_load() {
-    // Ticks come each 10 ms, and slices are 50 ms long.
-    cpusets_keep_weights("6.12", "60x4", 40.0);
-}
-
-/// Check what groups with a `cpu.max` use on a machine of four CPUs. Print what they use under the
-/// default scheduler.
-fn groups_keep_to_their_limits(kernel: &str) {
-    let script = |name: &str| format!(". \"${{0%/*}}/limits.sh\"; limits {name}");
-    let results = Scenario::emulated(kernel, "60x4", 4).loads(&script("default"), &script("bias"));
-    let mut expect = Expectations::default();
+/// Check what groups with a `cpu.max` use. Print what they use under the default scheduler.
+fn expect_limits(results: &Results, expect: &mut Expectations) {
     let cpus = |name: &str, at: u32| {
         results.number(name, &format!("/us/{at}")) / (results.number(name, "/seconds") * 1e6)
     };
@@ -86,13 +62,27 @@ fn groups_keep_to_their_limits(kernel: &str) {
     near("that one, which has 150 %", cpus("bias-beside", 2), 1.5, 0.05);
     near("a group without a limit has the rest", cpus("bias-beside", 3), 2.3, 0.1);
     expect.at_least("CPUs: the group without its limit", cpus("bias-lifted", 0), 0.9);
+}
+
+/// Check nested cgroups, cpusets and limits on a machine of four equal CPUs, in one boot.
+fn groups_have_their_due(kernel: &str, machine: &str, wait_ms: f64) {
+    let limits = |name: &str| format!(". \"${{0%/*}}/limits.sh\"; limits {name}\n");
+    let scripts = ". \"${0%/*}/hierarchy.sh\"\n. \"${0%/*}/cpusets.sh\"\n";
+    let under = confined("bias") + scripts + &limits("bias");
+    let before = confined("default") + &limits("default");
+    let results = Scenario::emulated(kernel, machine, 10).loads(&before, &under);
+    let mut expect = Expectations::default();
+    expect_nested_weights(&results, &mut expect);
+    expect_cpusets(&results, &mut expect, wait_ms);
+    expect_limits(&results, &mut expect);
     expect.lasts(&results);
     expect.judge();
 }
 
 #[test]
-fn groups_keep_to_their_limits_on_6_12() {
-    groups_keep_to_their_limits("6.12");
+fn groups_have_their_weights_and_limits_on_6_12() {
+    // Ticks come each 10 ms, and slices are 50 ms long.
+    groups_have_their_due("6.12", "60x4", 40.0);
 }
 
 /// Scenarios of `cargo xtask test --full`.
@@ -100,17 +90,12 @@ mod full {
     use super::*;
 
     #[test]
-    fn groups_keep_to_their_limits_on_7_3() {
-        groups_keep_to_their_limits("7.3");
+    fn groups_have_their_weights_and_limits_on_7_3() {
+        groups_have_their_due("7.3", "60x4", 40.0);
     }
 
     #[test]
-    fn groups_keep_their_weight_at_1000_hz() {
-        groups_keep_their_weight("6.12-1000", "600x2");
-    }
-
-    #[test]
-    fn groups_keep_their_weight_in_cpusets_at_1000_hz() {
-        cpusets_keep_weights("6.12-1000", "600x4", 30.0);
+    fn groups_have_their_weights_and_limits_at_1000_hz() {
+        groups_have_their_due("6.12-1000", "600x4", 30.0);
     }
 }
