@@ -267,7 +267,7 @@ static __always_inline void account_start(struct task_struct *p, s32 cpu, struct
 	cctx->run_vtime = cctx->began_vtime = p->scx.dsq_vtime;
 	cctx->run_flags = RUN_BUSY | publish_affinity(p, cctx, tctx);
 	cctx->run_pid = p->pid;
-	cctx->yielded = 0;
+	cctx->yields = 0;
 	if (cctx->move_to | cctx->move_pid | cctx->took_shared)
 		settle_start(cpu, p->pid, p->scx.dsq_vtime);
 }

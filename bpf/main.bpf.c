@@ -52,6 +52,8 @@
 
 char _license[] SEC("license") = "GPL";
 
+#define YIELDS_TOGETHER 8 /* a switch costs as much as several of them */
+
 /* The kernel does not ask for a pinned task. */
 s32 BPF_STRUCT_OPS(bias_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -148,7 +150,7 @@ static __always_inline void keep_running(struct task_struct *p, s32 cpu, struct 
 		scx_bpf_task_set_slice(p, waited_for ? slice_for(1, 1) : slice_ns);
 	else
 		scx_bpf_task_set_slice(p, SCX_SLICE_INF);
-	cctx->yielded = 0;
+	cctx->yields = 0;
 	cctx->began_vtime = p->scx.dsq_vtime;
 	stat_inc(BIAS_STAT_KEEP);
 }
@@ -206,7 +208,7 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 	first = lowest_here(cpu, cctx, vtime);
 	if (nr_llcs > 1 && take_due_elsewhere(cpu, first))
 		return;
-	if (moves || cctx->yielded || first != vtime) {
+	if (moves || cctx->yields >= YIELDS_TOGETHER || first != vtime) {
 		if (take_next(cpu))
 			return;
 		if (moves)
@@ -220,8 +222,8 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 }
 
 /*
- * After sched_yield(), a waiting task runs first, once and at any lag. If none
- * waits, the task keeps its slice, because spinning locks yield again and again.
+ * Spinning locks yield again and again. Every YIELDS_TOGETHER yields, a waiting
+ * task runs first, once and at any lag. If none waits, the task keeps its slice.
  * A marked task yields where another CPU may suit it better.
  */
 bool BPF_STRUCT_OPS(bias_yield, struct task_struct *from, struct task_struct *to)
@@ -234,11 +236,16 @@ bool BPF_STRUCT_OPS(bias_yield, struct task_struct *from, struct task_struct *to
 		read_hint(from, cpu);
 		marked = follow_hint(from, cpu);
 	}
-	if (marked || cctx->move_to || any_waiting() || pinned_waiting(cpu, cctx) ||
-	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0) {
-		cctx->yielded = 1;
-		scx_bpf_task_set_slice(from, 0);
+	if (!marked && !cctx->move_to) {
+		if (++cctx->yields < YIELDS_TOGETHER)
+			return false;
+		if (!any_waiting() && !pinned_waiting(cpu, cctx) &&
+		    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) <= 0) {
+			cctx->yields = 0;
+			return false;
+		}
 	}
+	scx_bpf_task_set_slice(from, 0);
 	return false;
 }
 

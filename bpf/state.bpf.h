@@ -126,7 +126,7 @@ struct cpu_ctx {
 	s32 resident_pid __attribute__((aligned(BIAS_CACHE_LINE)));
 	u32 resident_speedup; /* predicted speedup of that task [permille] */
 	u32 took_shared;      /* 1 + index of the DSQ that was served, or 0 */
-	u32 yielded;	      /* the running task called sched_yield() */
+	u32 yields;	      /* calls of sched_yield(), see bias_yield() */
 	u32 rate_seq;	      /* table_seq that run_rate was computed from */
 	u32 looked_llc;	      /* LLC last checked for lagging tasks */
 	u32 untick_pid;	      /* task that starts without a tick, or 0 */

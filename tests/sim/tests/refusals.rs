@@ -73,8 +73,7 @@ fn run_child(object: &Path, preload: Option<&str>) -> (bool, String) {
 #[test]
 fn a_division_by_zero_ends_the_run_with_its_place() {
     let directory = tempfile::tempdir().unwrap();
-    let object =
-        changed(directory.path(), LINE, "(now / cctx->yielded && makes_way(p, cpu, cctx)))").unwrap();
+    let object = changed(directory.path(), LINE, "(now / cctx->yields && makes_way(p, cpu, cctx)))").unwrap();
     let (success, text) = run_child(&object, None);
     assert!(!success && text.contains("division by zero") && text.contains("main.bpf.c:"), "{text}");
     assert!(text.contains("\"machine\":\"2P\""), "{text}");
