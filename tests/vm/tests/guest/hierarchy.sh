@@ -13,15 +13,15 @@ for level in 2 3 4 5 6 7 8 9 10 11 12 13 14; do
 	path=$path/$level
 	if [ $level = 6 ]; then group $path 10000; else group $path; fi
 done
-for nr in 4 8; do
+for nr in 2 4; do
 	spin beside $nr; spin $path $nr
 	sleep "$(span 2)"; usage deep$nr 4 deep beside; calm
 done
 
-# The weight of a cgroup changes while all are busy. In 4 s the lighter cgroup is entitled to 15
+# The weight of a cgroup changes while all are busy. In 4 s the lighter cgroup is entitled to 18
 # slices. The bound admits one slice more or less, but not a tenth of a second at the old weights.
 group parent; group other; echo +cpu >parent/cgroup.subtree_control; group parent/a; group parent/b
-spin parent/a 2; spin parent/b 2; spin other 2
+spin parent/a 1; spin parent/b 1; spin other 1
 sleep "$(span 2)"
 usage equal 2 parent/a parent/b parent other
 echo 1000 >parent/a/cpu.weight

@@ -9,19 +9,28 @@ fn share(results: &Results, name: &str, of: u32, and: u32) -> f64 {
     us(of) / (us(of) + us(and))
 }
 
-fn expect_nested_weights(results: &Results, expect: &mut Expectations) {
-    for nr in [4, 8] {
-        let deep = share(results, &format!("deep{nr}"), 0, 1);
+fn groups_keep_their_weight(kernel: &str, machine: &str) {
+    let results = Scenario::emulated(kernel, machine, 4).loads("", ". \"${0%/*}/hierarchy.sh\"");
+    let mut expect = Expectations::default();
+    for nr in [2, 4] {
+        let deep = share(&results, &format!("deep{nr}"), 0, 1);
         expect.within(&format!("{nr} tasks 14 levels down: share"), deep, 0.5, 0.04);
     }
     for name in ["equal", "changed"] {
-        let parent = share(results, name, 2, 3);
+        let parent = share(&results, name, 2, 3);
         expect.within(&format!("{name}: share of the parent beside another group"), parent, 0.5, 0.06);
     }
     let a_to_b = |name: &str| results.number(name, "/us/0") / results.number(name, "/us/1");
     expect.within("equal: a to b", a_to_b("equal"), 1.0, 0.1);
     expect.within("changed: a to b", a_to_b("changed"), 10.0, 0.1);
     expect.holds("the kernel does not deny cpu.weight", !results.text("complaints").contains("cpu.weight"));
+    expect.lasts(&results);
+    expect.judge();
+}
+
+#[test]
+fn groups_keep_their_weight_at_any_depth_and_time() {
+    groups_keep_their_weight("6.12", "60x2");
 }
 
 /// Return the commands that measure four free tasks beside 120 that may use two of the four CPUs.
@@ -64,15 +73,13 @@ fn expect_limits(results: &Results, expect: &mut Expectations) {
     expect.at_least("CPUs: the group without its limit", cpus("bias-lifted", 0), 0.9);
 }
 
-/// Check nested cgroups, cpusets and limits on a machine of four equal CPUs, in one boot.
-fn groups_have_their_due(kernel: &str, machine: &str, wait_ms: f64) {
+/// Check cpusets and limits on a machine of four equal CPUs, in one boot.
+fn cpusets_and_limits(kernel: &str, machine: &str, wait_ms: f64) {
     let limits = |name: &str| format!(". \"${{0%/*}}/limits.sh\"; limits {name}\n");
-    let scripts = ". \"${0%/*}/hierarchy.sh\"\n. \"${0%/*}/cpusets.sh\"\n";
-    let under = confined("bias") + scripts + &limits("bias");
     let before = confined("default") + &limits("default");
-    let results = Scenario::emulated(kernel, machine, 10).loads(&before, &under);
+    let under = confined("bias") + ". \"${0%/*}/cpusets.sh\"\n" + &limits("bias");
+    let results = Scenario::emulated(kernel, machine, 8).loads(&before, &under);
     let mut expect = Expectations::default();
-    expect_nested_weights(&results, &mut expect);
     expect_cpusets(&results, &mut expect, wait_ms);
     expect_limits(&results, &mut expect);
     expect.lasts(&results);
@@ -80,9 +87,9 @@ fn groups_have_their_due(kernel: &str, machine: &str, wait_ms: f64) {
 }
 
 #[test]
-fn groups_have_their_weights_and_limits_on_6_12() {
+fn groups_in_cpusets_keep_weights_and_limits_on_6_12() {
     // Ticks come each 10 ms, and slices are 50 ms long.
-    groups_have_their_due("6.12", "60x4", 40.0);
+    cpusets_and_limits("6.12", "60x4", 40.0);
 }
 
 /// Scenarios of `cargo xtask test --full`.
@@ -90,12 +97,17 @@ mod full {
     use super::*;
 
     #[test]
-    fn groups_have_their_weights_and_limits_on_7_3() {
-        groups_have_their_due("7.3", "60x4", 40.0);
+    fn groups_keep_their_weight_at_1000_hz() {
+        groups_keep_their_weight("6.12-1000", "600x2");
     }
 
     #[test]
-    fn groups_have_their_weights_and_limits_at_1000_hz() {
-        groups_have_their_due("6.12-1000", "600x4", 30.0);
+    fn groups_in_cpusets_keep_weights_and_limits_on_7_3() {
+        cpusets_and_limits("7.3", "60x4", 40.0);
+    }
+
+    #[test]
+    fn groups_in_cpusets_keep_weights_and_limits_at_1000_hz() {
+        cpusets_and_limits("6.12-1000", "600x4", 30.0);
     }
 }

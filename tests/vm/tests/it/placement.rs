@@ -40,7 +40,7 @@ fn placement_and_overhead_on_6_12() {
     expect_placement(&results, &mut expect);
     // The targets are 6 983, 6 631 and 7 590. Two runs gave 6 941 and 6 991, 6 843 and 6 956, 8 500
     // and 8 261.
-    expect_cheap_switches(&results, &mut expect, [7100.0, 7100.0, 8200.0]);
+    expect_cheap_switches(&results, &mut expect, [7100.0, 7200.0, 8200.0]);
     expect.judge();
 }
 
