@@ -1,26 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! The kernel's CPU list format, such as `0-3,8`.
+//! The kernel's CPU list format, such as `0-3,8`. Fields of PMUs have ranges of bits in it.
+
+use std::path::Path;
 
 /// Bound of CPU numbers: the most that any architecture's kernel can be configured for.
 pub const MAX_CPUS: u32 = 16_384;
+
+/// Parse the ranges of a list in the order given. Return None when the list is malformed or names a
+/// number that is not below `end`.
+#[must_use]
+pub fn ranges(list: &str, end: u32) -> Option<Vec<(u32, u32)>> {
+    let range = |part: &str| {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to): (u32, u32) = (from.parse().ok()?, to.parse().ok()?);
+        (from <= to && to < end).then_some((from, to))
+    };
+    list.split(',').map(range).collect()
+}
 
 /// Parse a list to CPU numbers in ascending order without repeats. Return None when the list is
 /// malformed or names an impossible number. An empty list is valid.
 #[must_use]
 pub fn parse(text: &str) -> Option<Vec<u32>> {
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',').filter(|_| !text.trim().is_empty()) {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        let (from, to): (u32, u32) = (from.parse().ok()?, to.parse().ok()?);
-        if from > to || to >= MAX_CPUS {
-            return None;
-        }
-        cpus.extend(from..=to);
-    }
+    let list = text.trim();
+    let ranges = if list.is_empty() { Vec::new() } else { ranges(list, MAX_CPUS)? };
+    let mut cpus: Vec<u32> = ranges.into_iter().flat_map(|(from, to)| from..=to).collect();
     cpus.sort_unstable();
     cpus.dedup();
     Some(cpus)
+}
+
+/// Read the list in a file. Return None as [`parse`] does, and when the file cannot be read.
+#[must_use]
+pub fn read(path: &Path) -> Option<Vec<u32>> {
+    parse(&std::fs::read_to_string(path).ok()?)
 }
 
 /// Format ascending CPU numbers as a list.

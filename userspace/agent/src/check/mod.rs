@@ -20,7 +20,7 @@ use crate::failure::{Exit, Failure, REPORT_TO};
 use crate::figures;
 use crate::kernel;
 use crate::optin::journal;
-use crate::pmu::survey::survey;
+use crate::pmu::survey;
 use btf::Btf;
 use kfuncs::{Availability, NEEDS, judge};
 use serde::Serialize;
@@ -320,8 +320,8 @@ impl ExaminedRoot {
         let cpus = self.text("sys/devices/system/cpu/online").and_then(|list| cpulist::parse(&list));
         let services = survey(&self.root, &cpus.unwrap_or_default());
         let served = services.iter().filter_map(|service| {
-            let server = service.by.as_ref().ok()?;
-            Some(format!("{} of CPU {} ({})", server.pmu, cpulist::format(&service.cpus), server.origin))
+            let (pmu, origin) = service.by.as_ref().ok()?;
+            Some(format!("{pmu} of CPU {} ({origin})", cpulist::format(&service.cpus)))
         });
         let served: Vec<String> = served.collect();
         let lacking = services.iter().find_map(|service| Some((service.by.as_ref().err()?, &service.cpus)));

@@ -2,13 +2,21 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The shipped event table, `data/events.toml`: which event is a memory stall on which core.
 //!
+//! # Problem
+//! Manuals publish events as fields (event, unit mask, counter mask and so on). The kernel takes
+//! one number, and each vendor packs it differently. That number alone cannot be checked against
+//! the manual.
+//!
+//! # Approach
+//! The table keeps the fields, and a formula of the vendor packs them. A test compares the result
+//! with the table's own `config`.
+//!
 //! # Invariants
 //! Tests check these: the table parses, every vendor formula gives the published code, and no CPU
-//! and PMU fits two entries.
+//! and PMU fits two entries. A field that does not fit is an error and is never truncated.
 
-use super::encode::{Fields, Formula, encode};
-use super::identity::Identity;
-use super::roles::Unit;
+use super::events::Unit;
+use super::sysfs::Identity;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -17,6 +25,21 @@ const TEXT: &str = include_str!("../../data/events.toml");
 
 /// Vendor of entries that fit by the PMU's name alone.
 const VIRTUAL: &str = "virtual";
+
+/// Formula by which a vendor packs an event's fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Formula {
+    /// event, umask << 8, edge << 18, inv << 23, cmask << 24, with 8 bits each of event and unit
+    /// mask.
+    Intel,
+    /// Like Intel, with bits 8 to 11 of the event at bit 32.
+    Amd,
+    /// The event alone, 16 bits.
+    Arm,
+    /// No formula: the event has a name in the PMU's sysfs directory.
+    Sysfs,
+}
 
 /// The whole table.
 #[derive(Debug, Default, Deserialize)]
@@ -55,9 +78,11 @@ pub struct EventEntry {
     /// Alternatives for other stalls, best first; empty when the core counts none.
     pub internal: Vec<EventRow>,
     /// Stalls that the chosen events leave out.
-    pub lost: String,
+    #[cfg_attr(not(test), allow(dead_code))]
+    lost: String,
     /// Publication that gives the event codes.
-    pub source: String,
+    #[cfg_attr(not(test), allow(dead_code))]
+    source: String,
 }
 
 /// One model, or an inclusive range of models.
@@ -68,19 +93,23 @@ enum Models {
     Range([u32; 2]),
 }
 
-/// An event of the table.
-#[derive(Debug, Clone, Deserialize)]
+/// An event of the table, in the fields of its manual.
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventRow {
     /// Name in the manual, or in sysfs when there is no `event`.
     pub name: String,
     event: Option<u32>,
+    /// Unit mask: selects the event's variants.
     #[serde(default)]
     umask: u32,
+    /// Counter mask: count cycles with at least this number of occurrences.
     #[serde(default)]
     cmask: u32,
+    /// Count transitions.
     #[serde(default)]
     edge: bool,
+    /// Invert the comparison with the counter mask.
     #[serde(default)]
     inv: bool,
     #[serde(default)]
@@ -112,11 +141,29 @@ impl EventRow {
     /// Return `config` and `config1` by the formula; None when the event is found by name.
     ///
     /// # Errors
-    /// As [`encode`].
+    /// One sentence when a field is too large or the vendor has no such field.
     pub fn encoded(&self, formula: Formula) -> Result<Option<[u64; 2]>, String> {
         let Some(event) = self.event else { return Ok(None) };
-        let fields = Fields { event, umask: self.umask, cmask: self.cmask, edge: self.edge, inv: self.inv };
-        encode(formula, fields).map(|config| Some([config, self.config1]))
+        let fit = |name: &str, value: u32, most: u32| match value > most {
+            true => Err(format!("{name}={value:#x} is more than the {most:#x} that fits")),
+            false => Ok(u64::from(value)),
+        };
+        let most = match formula {
+            Formula::Intel => 0xff,
+            Formula::Amd => 0xfff,
+            Formula::Arm if (self.umask, self.cmask, self.edge, self.inv) == (0, 0, false, false) => {
+                return Ok(Some([fit("event", event, 0xffff)?, self.config1]));
+            }
+            Formula::Arm => return Err("Arm events have no umask, cmask, edge or inv; leave them out".into()),
+            Formula::Sysfs => {
+                return Err("events of this PMU have names, not numbers; leave out event".into());
+            }
+        };
+        let event = fit("event", event, most)?;
+        let (umask, cmask) = (fit("umask", self.umask, 0xff)?, fit("cmask", self.cmask, 0xff)?);
+        let flags = u64::from(self.edge) << 18 | u64::from(self.inv) << 23;
+        let config = (event & 0xff) | umask << 8 | flags | cmask << 24 | (event >> 8) << 32;
+        Ok(Some([config, self.config1]))
     }
 
     /// Return the unit of a count when it is not the role's default.
@@ -171,6 +218,7 @@ impl Table {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn table() -> Table {
         toml::from_str(TEXT).unwrap()
@@ -251,5 +299,52 @@ mod tests {
         let of = |pmu: &str| table.entries().find(|(entry, _)| entry.fits(&lunar, pmu)).unwrap().0;
         assert_eq!(of("cpu_atom").internal[0].unit(), Some(Unit::Slots { width: 8 }));
         assert_eq!(of("cpu_core").internal[0].unit(), None);
+    }
+
+    fn row(event: u32, umask: u32, cmask: u32) -> EventRow {
+        EventRow { event: Some(event), umask, cmask, ..EventRow::default() }
+    }
+
+    fn config(formula: Formula, row: &EventRow) -> Result<u64, String> {
+        row.encoded(formula).map(|encoded| encoded.unwrap()[0])
+    }
+
+    #[test]
+    fn formulas_agree_with_published_numbers() {
+        assert_eq!(config(Formula::Intel, &row(0xa3, 6, 6)), Ok(0x0600_06a3));
+        assert_eq!(config(Formula::Amd, &row(0x1a0, 1, 0)), Ok(0x1_0000_01a0));
+        assert_eq!(config(Formula::Arm, &row(0x4005, 0, 0)), Ok(0x4005));
+        // IDQ_BUBBLES.CYCLES_FE_WAS_OK: inverted.
+        let inverted = EventRow { inv: true, ..row(0x9c, 1, 1) };
+        assert_eq!(config(Formula::Intel, &inverted), Ok(0x0180_019c));
+        assert_eq!(config(Formula::Intel, &EventRow { edge: true, ..row(0xa3, 0, 0) }), Ok(0x4_00a3));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        assert!(config(Formula::Intel, &row(0x1a0, 0, 0)).is_err());
+        assert!(config(Formula::Amd, &row(0x1000, 0, 0)).is_err());
+        assert!(config(Formula::Arm, &row(0x11, 1, 0)).is_err());
+        assert!(config(Formula::Sysfs, &row(0, 0, 0)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_two_events_share_a_number(
+            one in (0u32..0x1000, 0u32..0x100, 0u32..0x100, any::<bool>(), any::<bool>()),
+            two in (0u32..0x1000, 0u32..0x100, 0u32..0x100, any::<bool>(), any::<bool>()),
+        ) {
+            let number = |(event, umask, cmask, edge, inv)| {
+                config(Formula::Amd, &EventRow { edge, inv, ..row(event, umask, cmask) })
+            };
+            prop_assert_eq!(number(one) == number(two), one == two);
+        }
+
+        #[test]
+        fn no_fields_panic(event: u32, umask: u32, cmask: u32, edge: bool, inv: bool) {
+            for formula in [Formula::Intel, Formula::Amd, Formula::Arm, Formula::Sysfs] {
+                let _ = EventRow { edge, inv, ..row(event, umask, cmask) }.encoded(formula);
+            }
+        }
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Events that the user names: `--events external=cpu_core/event=0xa3,umask=6,cmask=6/`.
+//! Events: their roles and units, and those that the user names.
 //!
-//! The grammar follows perf's: `ROLE=PMU/TERMS/`, with an optional unit after it.
+//! The option `--events external=cpu_core/event=0xa3,umask=6,cmask=6/` names an event. Its grammar
+//! follows perf's: `ROLE=PMU/TERMS/`, with an optional unit after it.
 //!
 //! * ROLE is `cycles`, `instructions`, `external` or `internal`.
 //! * TERMS are the PMU's fields and named events in sysfs, separated by commas:
@@ -15,12 +16,124 @@
 //! its PMUs. If several name the same CPU and role, the last one counts. If the event cannot be
 //! opened, the CPU has no counters: no other event replaces it.
 
-use super::roles::{Events, PerfEvent, Role, Unit};
 use super::sysfs::{Pmu, Term, is_name, parse_terms};
 use crate::failure::Failure;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
+
+/// Most counters of a CPU.
+pub const ROLES: usize = 4;
+
+/// Role of a counter. The order is that of the kernel side's slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Cycles of the core.
+    Cycles,
+    /// Instructions retired.
+    Instructions,
+    /// Stalls on memory beyond the caches.
+    External,
+    /// Any other stall of the core.
+    Internal,
+}
+
+impl Role {
+    /// All roles, in the order of the slots.
+    pub const ALL: [Self; ROLES] = [Self::Cycles, Self::Instructions, Self::External, Self::Internal];
+
+    /// Return the role's slot.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Return the role's name on the command line and in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cycles => "cycles",
+            Self::Instructions => "instructions",
+            Self::External => "external",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+/// Assumed stall per miss of the last-level cache, where stalls cannot be counted [cycles].
+const MISS_CYCLES: u32 = 100;
+
+/// Unit of a count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "unit", rename_all = "lowercase")]
+pub enum Unit {
+    /// A cycle.
+    Cycles,
+    /// An issue slot, of which a cycle has `width`.
+    Slots {
+        /// Slots in a cycle, at least 1.
+        width: u32,
+    },
+    /// A miss, to be multiplied by a latency.
+    Misses,
+    /// An instruction.
+    Instructions,
+}
+
+impl Unit {
+    /// Return the default unit of a role.
+    #[must_use]
+    pub fn of(role: Role) -> Self {
+        if role == Role::Instructions { Self::Instructions } else { Self::Cycles }
+    }
+
+    /// Return the nominal scale: cycles per count while no fitted scale is known [permille].
+    #[must_use]
+    pub fn nominal_permille(self) -> u32 {
+        match self {
+            Self::Slots { width } => 1000 / width.max(1),
+            Self::Misses => 1000 * MISS_CYCLES,
+            Self::Cycles | Self::Instructions => 1000,
+        }
+    }
+
+    /// Return true if counts of this unit are time.
+    pub(super) fn is_time(self) -> bool {
+        matches!(self, Self::Cycles | Self::Slots { .. })
+    }
+}
+
+/// An event, in the form that perf_event_open() takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PerfEvent {
+    /// Name in the manual, or the user's text.
+    pub name: String,
+    /// The PMU's type, from its file `type` in sysfs.
+    #[serde(rename = "type")]
+    pub kind: u32,
+    /// `config`, `config1` and `config2` of `struct perf_event_attr`.
+    pub config: [u64; 3],
+    /// Unit of a count.
+    #[serde(flatten)]
+    pub unit: Unit,
+}
+
+impl PerfEvent {
+    /// Return a name that is unique among events on this machine and stable over restarts.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let [config, config1, config2] = self.config;
+        match (config1, config2) {
+            (0, 0) => format!("{} ({config:#x})", self.name),
+            _ => format!("{} ({config:#x}, {config1:#x}, {config2:#x})", self.name),
+        }
+    }
+}
+
+/// A CPU's events by role. Without cycles and instructions nothing can be opened.
+pub type Events = [Option<PerfEvent>; ROLES];
 
 /// An event that the user named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,6 +259,21 @@ mod tests {
     use super::*;
     use crate::failure::Exit;
     use proptest::prelude::*;
+
+    #[test]
+    fn counts_are_taken_for_cycles() {
+        let nominal = |unit: Unit| unit.nominal_permille();
+        assert_eq!([Unit::Cycles, Unit::Instructions].map(nominal), [1000, 1000]);
+        assert_eq!([5, 0].map(|width| nominal(Unit::Slots { width })), [200, 1000]);
+        assert_eq!(nominal(Unit::Misses), 100_000);
+    }
+
+    #[test]
+    fn an_event_is_told_by_name_and_number() {
+        let event = |config| PerfEvent { name: "E".into(), kind: 4, config, unit: Unit::Cycles }.id();
+        assert_eq!(event([0xa3, 0, 0]), "E (0xa3)");
+        assert_eq!(event([0xa3, 1, 0]), "E (0xa3, 0x1, 0x0)");
+    }
 
     #[test]
     fn reads_perfs_notation() {

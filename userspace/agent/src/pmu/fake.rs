@@ -5,7 +5,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::open::{OpenRequest, PerfOpener};
+use super::events::PerfEvent;
+use super::group::PerfOpener;
 use crate::topology::{Cpu, Topology};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -128,8 +129,8 @@ impl FakeSysfs {
     }
 }
 
-/// Errno for a request; None opens it.
-type Rule<'a> = dyn Fn(&OpenRequest) -> Option<i32> + 'a;
+/// Errno for an event; None opens it.
+type Rule<'a> = dyn Fn(&PerfEvent) -> Option<i32> + 'a;
 
 /// A kernel that refuses by a rule and returns descriptors of one file for the rest.
 pub struct FakeOpener<'a> {
@@ -139,8 +140,8 @@ pub struct FakeOpener<'a> {
 }
 
 impl<'a> FakeOpener<'a> {
-    /// Create a kernel whose `rule` gives the errno for a request, or None to open it.
-    pub fn new(rule: impl Fn(&OpenRequest) -> Option<i32> + 'a) -> Self {
+    /// Create a kernel whose `rule` gives the errno for an event, or None to open it.
+    pub fn new(rule: impl Fn(&PerfEvent) -> Option<i32> + 'a) -> Self {
         Self {
             rule: Box::new(rule),
             file: tempfile::NamedTempFile::new().unwrap(),
@@ -167,11 +168,11 @@ impl<'a> FakeOpener<'a> {
 }
 
 impl PerfOpener for FakeOpener<'_> {
-    fn open(&self, request: &OpenRequest, _leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
-        if let Some(error) = (self.rule)(request) {
+    fn open(&self, cpu: u32, event: &PerfEvent, _leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
+        if let Some(error) = (self.rule)(event) {
             return Err(io::Error::from_raw_os_error(error));
         }
-        self.opened.borrow_mut().push((request.cpu, request.event.kind, request.event.config[0]));
+        self.opened.borrow_mut().push((cpu, event.kind, event.config[0]));
         Ok(self.file.as_file().try_clone()?.into())
     }
 }

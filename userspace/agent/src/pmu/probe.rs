@@ -20,11 +20,8 @@
 //! # Limits
 //! A counter that moves but counts something else passes.
 
-use super::group::Group;
-use super::open::{Opened, Perf, PerfOpener, open_best};
-use super::opened::{Counters, OpenCpu};
-use super::read::{CounterReading, Delta};
-use super::roles::{CounterState, Role};
+use super::events::Role;
+use super::group::{CounterReading, Delta, Group};
 use crate::failure::Failure;
 use crate::loops::chase::{Chase, LINE_BYTES, LOADS_PER_STEP};
 use crate::loops::kernels::{Branches, branches};
@@ -44,7 +41,7 @@ impl StallLoops {
     ///
     /// # Errors
     /// Runtime failure when the memory cannot be mapped.
-    pub fn new(bytes: usize) -> Result<Self, Failure> {
+    fn new(bytes: usize) -> Result<Self, Failure> {
         Ok(Self { far: Chase::new(bytes)?, at: Mutex::new(0) })
     }
 
@@ -80,7 +77,7 @@ pub struct Probed {
 /// Loops that are built when first needed, each in some milliseconds. The first try uses a small
 /// set. If that moves no external counter, a set beyond the caches follows, so that a large cache
 /// is not taken for a dead counter.
-struct Lazy {
+pub(super) struct Lazy {
     small: OnceLock<Option<StallLoops>>,
     large: OnceLock<Option<StallLoops>>,
     large_bytes: usize,
@@ -92,12 +89,15 @@ const SMALL_BYTES: usize = 1 << 20;
 const LARGE_BYTES: (u64, u64) = (8 << 20, 256 << 20);
 
 impl Lazy {
-    fn new(llc_bytes: u64) -> Self {
+    /// Return loops for a machine with a last-level cache of `llc_bytes`.
+    pub(super) fn new(llc_bytes: u64) -> Self {
         let large_bytes = llc_bytes.saturating_mul(2).clamp(LARGE_BYTES.0, LARGE_BYTES.1) as usize;
         Self { small: OnceLock::new(), large: OnceLock::new(), large_bytes }
     }
 
-    fn measure(&self, group: &Group) -> Option<(Delta, Delta)> {
+    /// Return the counts of a group over the loop that waits for memory and the one that mispredicts;
+    /// None when these could not be run or read.
+    pub(super) fn measure(&self, group: &Group) -> Option<(Delta, Delta)> {
         let with = |loops: &Option<StallLoops>| measure(group, loops.as_ref()?);
         let first = with(self.small.get_or_init(|| StallLoops::new(SMALL_BYTES).ok()))?;
         match first.0.count(Role::External) {
@@ -109,7 +109,7 @@ impl Lazy {
 
 /// Result of a group's probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ProbeVerdict {
+pub(super) enum ProbeVerdict {
     /// All open counters move.
     Sound,
     /// These counters stay at zero.
@@ -124,8 +124,7 @@ pub enum ProbeVerdict {
 }
 
 /// Judge a group by its counts over the work.
-#[must_use]
-pub fn judge(external: &Delta, internal: &Delta) -> ProbeVerdict {
+pub(super) fn judge(external: &Delta, internal: &Delta) -> ProbeVerdict {
     let sum = |role: Role| {
         external.count(role).zip(internal.count(role)).map(|(one, other)| one.saturating_add(other))
     };
@@ -146,101 +145,6 @@ pub fn judge(external: &Delta, internal: &Delta) -> ProbeVerdict {
     match (stays(Role::External), stays(Role::Internal)) {
         (false, false) => ProbeVerdict::Sound,
         (external, internal) => ProbeVerdict::Absent { external, internal },
-    }
-}
-
-impl Counters {
-    /// Close the counters that do not move on every CPU, and open the next plans instead.
-    ///
-    /// Use the calibration's counts where it counted the same events, and run loops of some
-    /// milliseconds elsewhere. `llc_bytes` is the size of the last-level cache.
-    pub fn probe_at_start(&mut self, seen: &[Probed], llc_bytes: u64) {
-        let lazy = Lazy::new(llc_bytes);
-        self.probe_by(&Perf, &|group| seen_of(seen, group).or_else(|| lazy.measure(group)));
-    }
-
-    /// Like [`Self::probe_at_start`], for these CPUs only and without a calibration's counts.
-    pub(super) fn probe_cpus(&mut self, cpus: &[u32], llc_bytes: u64) {
-        let lazy = Lazy::new(llc_bytes);
-        self.probe_by(&Perf, &|group| {
-            if cpus.contains(&group.cpu) { lazy.measure(group) } else { None }
-        });
-    }
-
-    /// Like [`Self::probe_at_start`], with another kernel and measurement. None from `measure`
-    /// leaves a CPU unchanged.
-    pub(super) fn probe_by(
-        &mut self,
-        kernel: &dyn PerfOpener,
-        measure: &(dyn Fn(&Group) -> Option<(Delta, Delta)> + Sync),
-    ) {
-        let mut pending: Vec<&mut OpenCpu> =
-            self.cpus.iter_mut().filter(|counters| counters.group.is_some()).collect();
-        while !pending.is_empty() {
-            let measured: Vec<Option<(Delta, Delta)>> = std::thread::scope(|scope| {
-                let groups = pending.iter().map(|counters| counters.group.as_ref());
-                let threads: Vec<_> =
-                    groups.map(|group| scope.spawn(move || group.and_then(measure))).collect();
-                threads.into_iter().map(|thread| thread.join().ok().flatten()).collect()
-            });
-            let verdicts = measured.iter().map(|both| both.as_ref().map(|(one, other)| judge(one, other)));
-            let judged = pending.into_iter().zip(verdicts);
-            pending = judged
-                .filter_map(|(counters, verdict)| {
-                    let again = verdict.is_some_and(|verdict| counters.sentence(kernel, verdict));
-                    again.then_some(counters)
-                })
-                .collect();
-        }
-    }
-}
-
-impl OpenCpu {
-    /// Carry out a verdict. Return true if other counters were opened, which must be probed as
-    /// well.
-    fn sentence(&mut self, kernel: &dyn PerfOpener, verdict: ProbeVerdict) -> bool {
-        match verdict {
-            ProbeVerdict::Sound => false,
-            ProbeVerdict::Dead(why) => {
-                self.group = None;
-                self.source = CounterState::Unknown { reason: format!("CPU {}: {why}", self.cpu) };
-                false
-            }
-            ProbeVerdict::Absent { external: false, .. } => {
-                if let Some(group) = &mut self.group {
-                    let why = group.still(Role::Internal);
-                    group.close(Role::Internal);
-                    self.source = group.worth(Some(why));
-                }
-                false
-            }
-            ProbeVerdict::Absent { external: true, .. } => self.reopen(kernel),
-        }
-    }
-
-    /// Open the next plan with another memory event.
-    fn reopen(&mut self, kernel: &dyn PerfOpener) -> bool {
-        let Some(group) = self.group.take() else { return false };
-        let slot = Role::External.index();
-        let why = group.still(Role::External);
-        self.absent.extend(group.events[slot].clone());
-        let at = group.plan;
-        // Close first: the next group needs its counters.
-        drop(group);
-        let absent = &self.absent;
-        let next = open_best(kernel, self.cpu, &self.plans, |plan, candidate| {
-            plan > at && candidate.events[slot].as_ref().is_some_and(|event| !absent.contains(event))
-        });
-        match next {
-            Ok(opened) => {
-                self.install(Opened { refusal: Some(why), ..opened });
-                true
-            }
-            Err(more) => {
-                self.source = CounterState::Unknown { reason: format!("{why}; {more}") };
-                false
-            }
-        }
     }
 }
 
@@ -281,5 +185,79 @@ fn counted(read: &dyn Fn() -> Option<CounterReading>, work: &dyn Fn()) -> Option
 }
 
 #[cfg(test)]
-#[path = "probe_tests.rs"]
-mod tests;
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use super::super::events::ROLES;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn delta(counts: [u64; 4]) -> Delta {
+        Delta { counts: counts.map(Some), enabled: 10, running: 10, backwards: false }
+    }
+
+    #[test]
+    fn a_counter_that_never_moves_is_absent() {
+        let moved = delta([9, 9, 9, 9]);
+        assert_eq!(judge(&moved, &moved), ProbeVerdict::Sound);
+        // A counter that moves in one of the two pieces of work moves.
+        assert_eq!(judge(&delta([9, 9, 9, 0]), &delta([9, 9, 0, 9])), ProbeVerdict::Sound);
+        let only = |external, internal| {
+            judge(&delta([9, 9, external, internal]), &delta([9, 9, external, internal]))
+        };
+        assert_eq!(only(0, 1), ProbeVerdict::Absent { external: true, internal: false });
+        assert_eq!(only(1, 0), ProbeVerdict::Absent { external: false, internal: true });
+        // A slot without a counter does not count as one that stands still.
+        let without = Delta { counts: [Some(9), Some(9), Some(9), None], ..moved };
+        assert_eq!(judge(&without, &without), ProbeVerdict::Sound);
+    }
+
+    #[test]
+    fn without_cycles_or_instructions_nothing_is_known() {
+        let says = |one: Delta| match judge(&one, &one) {
+            ProbeVerdict::Dead(why) => why,
+            other => panic!("{other:?}"),
+        };
+        assert!(says(delta([0, 9, 9, 9])).contains("cycles stay at zero"));
+        assert!(says(delta([9, 0, 9, 9])).contains("instructions stay at zero"));
+        assert!(says(Delta { running: 0, ..delta([9; 4]) }).contains("multiplexing never gave"));
+    }
+
+    /// Counters that perf multiplexes with a profiler's may miss a short piece of work.
+    #[test]
+    fn work_is_repeated_until_the_counters_had_a_turn() {
+        let after = |turns: usize| {
+            let worked = std::cell::Cell::new(0);
+            let read = || {
+                let ran = worked.get() >= turns;
+                let count = if ran { 5 } else { 0 };
+                Some(CounterReading {
+                    counts: [Some(count); ROLES],
+                    enabled: worked.get() as u64,
+                    running: u64::from(ran),
+                })
+            };
+            let delta = counted(&read, &|| worked.set(worked.get() + 1)).unwrap();
+            (worked.get(), delta.running)
+        };
+        assert_eq!(after(1), (1, 1));
+        assert_eq!(after(5), (5, 1));
+        assert_eq!(after(usize::MAX), (TURNS, 0), "it ends, and tells that there was none");
+        assert_eq!(counted(&|| None, &|| {}), None);
+    }
+
+    proptest! {
+        #[test]
+        fn only_open_counters_at_zero_are_condemned(one: [Option<u64>; 4], other: [Option<u64>; 4], running: u64) {
+            let delta = |counts| Delta { counts, enabled: running, running, backwards: false };
+            let verdict = judge(&delta(one), &delta(other));
+            let zero = |slot: usize| one[slot] == Some(0) && other[slot] == Some(0);
+            match verdict {
+                ProbeVerdict::Sound => prop_assert!(running > 0 && !(0..4).any(zero)),
+                ProbeVerdict::Absent { external, internal } => {
+                    prop_assert!(external == zero(2) && internal == zero(3) && (external || internal));
+                }
+                ProbeVerdict::Dead(_) => prop_assert!(running == 0 || zero(0) || zero(1)),
+            }
+        }
+    }
+}

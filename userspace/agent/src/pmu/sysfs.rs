@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! The PMUs in `/sys/bus/event_source/devices`: their type, CPUs, fields and named events.
+//! What sysfs and `/proc` say about counting: the PMUs with their type, CPUs, fields and named
+//! events, and the core type of each CPU as the event table names it.
 //!
 //! # Problem
 //! A raw event code is valid on one core type only. On another core it fails to open or, worse,
 //! counts something else. So every event is opened with the type of the PMU that serves the CPU.
 //!
+//! # Approach
+//! PMUs are in `/sys/bus/event_source/devices`. The core type on x86 is vendor, family and model of
+//! `/proc/cpuinfo`. Both core types of a hybrid part have the same values there, and the PMU
+//! distinguishes them. On Arm it is implementer and part of the MIDR in sysfs, else of
+//! `/proc/cpuinfo`. Any other core is unnamed, and the kernel's generic events serve it.
+//!
 //! # Limits
 //! Events with parameters (`?` in sysfs) and scaled events are not supported: PMUs of cores have
 //! none.
 
-use super::identity::number;
 use crate::cpulist;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Configuration words that a field may be part of.
-pub const CONFIGS: usize = 3;
+const CONFIGS: usize = 3;
 /// Largest sysfs file that is parsed [bytes].
 const LONGEST: usize = 4096;
 
@@ -36,7 +43,7 @@ pub struct Pmu {
 
 /// One field of a PMU's configuration: bit ranges of one word, lowest bits of the value first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Field {
+struct Field {
     word: usize,
     ranges: Vec<(u32, u32)>,
 }
@@ -122,8 +129,7 @@ impl Pmu {
 
 impl Field {
     /// Parse the kernel's notation, such as `config:0-7,32-35`.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let (word, ranges) = text.trim().split_once(':')?;
         let word = match word {
             "config" => 0,
@@ -131,18 +137,11 @@ impl Field {
             "config2" => 2,
             _ => return None,
         };
-        let range = |part: &str| {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-            (first <= last && last < 64).then_some((first, last))
-        };
-        let ranges: Option<Vec<_>> = ranges.split(',').map(range).collect();
-        ranges.map(|ranges| Self { word, ranges })
+        cpulist::ranges(ranges, 64).map(|ranges| Self { word, ranges })
     }
 
     /// Return the word with the value in this field's bits; None when the value does not fit.
-    #[must_use]
-    pub fn place(&self, value: u64) -> Option<u64> {
+    fn place(&self, value: u64) -> Option<u64> {
         let mut rest = u128::from(value);
         let mut placed = 0u64;
         for (first, last) in &self.ranges {
@@ -219,6 +218,207 @@ fn names(directory: &Path) -> String {
     }
 }
 
+/// Type of a core.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Vendor as the table names it; `arm` for every Arm core.
+    pub vendor: String,
+    /// Family, or Arm implementer.
+    pub family: u32,
+    /// Model, or Arm part number.
+    pub model: u32,
+}
+
+impl Identity {
+    /// Decode the fields of Arm's main ID register.
+    fn from_midr(midr: u64) -> Self {
+        let family = (midr >> 24) as u32 & 0xff;
+        Self { vendor: "arm".to_owned(), family, model: (midr >> 4) as u32 & 0xfff }
+    }
+
+    /// Return true for an x86 core.
+    #[must_use]
+    pub fn is_x86(&self) -> bool {
+        !self.vendor.is_empty() && self.vendor != "arm"
+    }
+}
+
+/// Core types of the CPUs of the machine below `root`.
+pub struct Identities {
+    listed: BTreeMap<u32, Identity>,
+    root: PathBuf,
+}
+
+impl Identities {
+    /// Read the file that lists all CPUs.
+    #[must_use]
+    pub fn read(root: &Path) -> Self {
+        let cpuinfo = fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default();
+        Self { listed: parse(&cpuinfo), root: root.to_owned() }
+    }
+
+    /// Return the core type of one CPU; unnamed when nothing is known.
+    #[must_use]
+    pub fn of(&self, cpu: u32) -> Identity {
+        let midr = self.root.join(format!("sys/devices/system/cpu/cpu{cpu}/regs/identification/midr_el1"));
+        match fs::read_to_string(midr).ok().and_then(|text| number(text.trim())) {
+            Some(midr) => Identity::from_midr(midr),
+            None => self.listed.get(&cpu).cloned().unwrap_or_default(),
+        }
+    }
+}
+
+/// Parse the text of `/proc/cpuinfo` to core types by CPU.
+fn parse(cpuinfo: &str) -> BTreeMap<u32, Identity> {
+    let mut kinds = BTreeMap::new();
+    for block in cpuinfo.split("\n\n") {
+        let pairs = block.lines().filter_map(|line| line.split_once(':'));
+        let values: BTreeMap<&str, &str> = pairs.map(|(key, value)| (key.trim(), value.trim())).collect();
+        let get = |key: &str| values.get(key).copied();
+        let get_number = |key: &str| get(key).and_then(number).and_then(|value| u32::try_from(value).ok());
+        let Some(cpu) = get_number("processor") else { continue };
+        let kind = if let Some(vendor) = get("vendor_id") {
+            let (family, model) = (get_number("cpu family"), get_number("model"));
+            family.zip(model).map(|(family, model)| Identity { vendor: vendor.to_owned(), family, model })
+        } else {
+            let (family, model) = (get_number("CPU implementer"), get_number("CPU part"));
+            family.zip(model).map(|(family, model)| Identity { vendor: "arm".to_owned(), family, model })
+        };
+        kinds.extend(kind.map(|kind| (cpu, kind)));
+    }
+    kinds
+}
+
+/// Parse a decimal number, or a hexadecimal one after `0x`.
+#[must_use]
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        // from_str_radix accepts a sign.
+        Some(digits) if digits.starts_with('+') => None,
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None if text.starts_with('+') => None,
+        None => text.parse().ok(),
+    }
+}
+
 #[cfg(test)]
-#[path = "sysfs_tests.rs"]
-mod tests;
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::fake::FakeSysfs;
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lists_pmus_with_number_and_cpus() {
+        let machine = FakeSysfs::hybrid();
+        let pmus = Pmu::list(machine.root());
+        let of = |name: &str| pmus.iter().find(|pmu| pmu.name == name).unwrap();
+        assert_eq!((of("cpu_core").kind, of("cpu_core").cpus.clone()), (4, Some(vec![0, 1])));
+        assert!(of("cpu_atom").core && of("cpu_atom").serves(3) && !of("cpu_atom").serves(0));
+        assert!(!of("uncore_imc").core && of("uncore_imc").serves(0) && !of("uncore_imc").serves(1));
+        assert!(pmus.iter().all(|pmu| pmu.name != "broken"));
+        assert!(Pmu::list(Path::new("/nowhere")).is_empty());
+    }
+
+    #[test]
+    fn terms_become_configurations_by_the_format_files() {
+        let machine = FakeSysfs::hybrid();
+        let pmus = Pmu::list(machine.root());
+        let core = pmus.iter().find(|pmu| pmu.name == "cpu_core").unwrap();
+        let configure = |text: &str| parse_terms(text).and_then(|terms| core.configure(&terms));
+        assert_eq!(configure("event=0xa3,umask=6,cmask=6"), Ok([0x0600_06a3, 0, 0]));
+        assert_eq!(configure("event=0x9c,umask=0x101,inv"), Ok([0x100_0080_019c, 0, 0]));
+        assert_eq!(configure("cache-misses"), Ok([0x412e, 0, 0]));
+        assert_eq!(configure("offcore_rsp=0x10,event=0x2a"), Ok([0x2a, 0x10, 0]));
+        assert_eq!(configure("config=0x3c,config2=5"), Ok([0x3c, 0, 5]));
+    }
+
+    #[test]
+    fn what_a_pmu_does_not_have_is_named_with_what_it_has() {
+        let machine = FakeSysfs::hybrid();
+        let pmus = Pmu::list(machine.root());
+        let core = pmus.iter().find(|pmu| pmu.name == "cpu_core").unwrap();
+        let refuse = |text: &str| parse_terms(text).and_then(|terms| core.configure(&terms)).unwrap_err();
+        assert!(refuse("evnt=1").contains("no field or event evnt; it has the fields cmask, edge, event"));
+        assert!(refuse("event=0x100").contains("0x100 does not fit the field event"));
+        assert!(refuse("cache-misses=1").contains("no field or event cache-misses"));
+        assert!(refuse("recursive").contains("no field or event cache-misses"));
+        assert!(refuse("parameter").contains("decimal or 0x"));
+        assert!(refuse("odd=1").contains("unknown format"));
+        for bad in ["", "=1", "a=", "../type", "event=0x+1", "event=-1", "event=1,,umask=1"] {
+            assert!(!refuse(bad).contains('\n'), "{bad}");
+        }
+    }
+
+    #[test]
+    fn fields_in_pieces() {
+        let field = Field::parse("config:0-7,32-35\n").unwrap();
+        assert_eq!(field.place(0x1a0), Some(0x1_0000_00a0));
+        assert_eq!(field.place(0x1000), None);
+        assert_eq!(Field::parse("config2:0-63").unwrap().place(u64::MAX), Some(u64::MAX));
+        for bad in
+            ["", "config", "config:", "config:8-0", "config:0-64", "config9:1", "config:0-7,", "config:a"]
+        {
+            assert_eq!(Field::parse(bad), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_format_panics(text in "(config[0-3]?)?:?[0-9,-]{0,12}", value: u64) {
+            if let Some(field) = Field::parse(&text) {
+                let _ = field.place(value);
+            }
+        }
+
+        #[test]
+        fn a_field_keeps_every_bit(split in 1u32..63, value: u64) {
+            // Two pieces in reverse order lose nothing.
+            let field = Field::parse(&format!("config:{split}-63,0-{}", split - 1)).unwrap();
+            prop_assert_eq!(field.place(value), Some(value.rotate_left(split)));
+        }
+
+        #[test]
+        fn terms_survive_printing(names in prop::collection::vec("[a-z][a-z0-9_.-]{0,10}", 1..5), value: Option<u64>) {
+            let terms: Vec<Term> = names.into_iter().map(|name| Term { name, value }).collect();
+            let text = terms.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+            prop_assert_eq!(parse_terms(&text), Ok(terms));
+        }
+
+        #[test]
+        fn no_text_panics(text in "\\PC{0,60}") {
+            let _ = parse_terms(&text);
+            let _ = Field::parse(&text);
+        }
+    }
+
+    #[test]
+    fn x86_and_arm_are_told_by_their_files() {
+        let x86 = parse("processor\t: 3\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 183\n\n");
+        assert_eq!(x86[&3], Identity { vendor: "GenuineIntel".into(), family: 6, model: 0xb7 });
+        assert!(x86[&3].is_x86());
+        let arm = parse("processor: 0\nCPU implementer: 0x41\nCPU part: 0xd05\n\nprocessor: 1\nisa: rv64\n");
+        assert_eq!(arm[&0], Identity { vendor: "arm".into(), family: 0x41, model: 0xd05 });
+        assert!(!arm[&0].is_x86() && !arm.contains_key(&1));
+    }
+
+    #[test]
+    fn the_register_comes_before_the_list() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("sys/devices/system/cpu/cpu1/regs/identification");
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("midr_el1"), "0x00000000410fd461\n").unwrap();
+        let kinds = Identities::read(root.path());
+        assert_eq!(kinds.of(1), Identity { vendor: "arm".into(), family: 0x41, model: 0xd46 });
+        assert_eq!(kinds.of(0), Identity::default());
+    }
+
+    proptest! {
+        #[test]
+        fn no_cpuinfo_panics(text in "\\PC{0,80}", lines in prop::collection::vec("(processor|model|vendor_id|CPU part): [0-9a-fx+-]{0,9}", 0..8)) {
+            let _ = parse(&text);
+            let _ = parse(&lines.join("\n"));
+            let _ = number(&text);
+        }
+    }
+}

@@ -4,12 +4,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::events::Override;
+use super::events::ROLES;
 use super::fake::{FakeOpener, FakeSysfs};
-use super::group::Group;
-use super::open::OpenRequest;
-use super::roles::CounterState;
-use super::roles::CpuSummary;
 use super::*;
 use crate::topology::Topology;
 use bias_policy::model::Scale;
@@ -88,9 +84,9 @@ fn a_hybrid_opens_on_each_cpus_own_pmu() {
 }
 
 /// A kernel that supports generic cycles, instructions and the events in `known`.
-fn generic_only<'a>(known: &'a [u64]) -> impl Fn(&OpenRequest<'_>) -> Option<i32> + 'a {
-    |request| {
-        let generic = request.event.kind == 0 && known.contains(&(request.event.config[0] & 0xffff_ffff));
+fn generic_only<'a>(known: &'a [u64]) -> impl Fn(&PerfEvent) -> Option<i32> + 'a {
+    |event| {
+        let generic = event.kind == 0 && known.contains(&(event.config[0] & 0xffff_ffff));
         (!generic).then_some(Errno::ENOENT as i32)
     }
 }
@@ -139,7 +135,7 @@ fn a_pmu_on_one_cpu_leaves_the_others_unknown() {
 #[test]
 fn the_users_event_is_never_replaced() {
     let machine = FakeSysfs::hybrid();
-    let kernel = FakeOpener::new(|request| (request.event.config[0] == 0x77).then_some(Errno::EINVAL as i32));
+    let kernel = FakeOpener::new(|event| (event.config[0] == 0x77).then_some(Errno::EINVAL as i32));
     let counters = open(&machine, &kernel, &["external=cpu_core/event=0x77/"]);
     assert_eq!(sources(&counters), "UUFF");
     assert!(
@@ -171,6 +167,111 @@ fn the_summary_is_plain_data() {
     let unknown = open(&FakeSysfs::new(1), &kernel, &[]);
     let json = serde_json::to_value(unknown.summary()).unwrap();
     assert!(json[0]["source"] == "unknown" && json[0]["reason"].as_str().unwrap().contains("no PMU"));
+}
+
+/// Open a machine and probe it with the counts that `count` gives each event.
+fn probed(machine: &FakeSysfs, kernel: &FakeOpener<'_>, count: impl Fn(&str) -> u64 + Sync) -> Counters {
+    let mut counters = Counters::open_by(kernel, machine.root(), &machine.topology, &Options::default());
+    counters.probe_by(kernel, &|group| {
+        let counts = group.events.each_ref().map(|event| event.as_ref().map(|event| count(&event.name)));
+        let delta = Delta { counts, enabled: 10, running: 10, backwards: false };
+        Some((delta, delta))
+    });
+    counters
+}
+
+#[test]
+fn a_dead_memory_event_is_followed_by_the_next() {
+    let machine = FakeSysfs::hybrid();
+    let kernel = FakeOpener::new(|_| None);
+    let counters = probed(&machine, &kernel, |name| {
+        u64::from(!name.ends_with("STALLS_L3_MISS") && !name.contains("DRAM"))
+    });
+    let external = |cpu: u32| counters.cpu(cpu).unwrap().events[2].clone().unwrap().name;
+    assert_eq!(
+        (external(0).as_str(), external(2).as_str()),
+        ("EXE_ACTIVITY.BOUND_ON_LOADS", "stalled-cycles-backend")
+    );
+    assert_eq!(kernel.alive(), 4 * ROLES);
+    // Full again: both are stall time.
+    assert_eq!(counters.of(0).unwrap().source, CounterState::Full);
+}
+
+#[test]
+fn misses_are_the_last_resort_and_say_why() {
+    let machine = FakeSysfs::amd(0x1a, 0x44);
+    let kernel = FakeOpener::new(|_| None);
+    let stalls = ["ex_no_retire.load_not_complete", "stalled-cycles-backend"];
+    let counters = probed(&machine, &kernel, |name| u64::from(!stalls.contains(&name)));
+    let reason = counters.of(1).unwrap().source.reason().unwrap();
+    assert!(reason.contains("counted as misses: stalled-cycles-backend stays at zero"), "{reason}");
+    assert_eq!(counters.cpu(1).unwrap().origin, "generic misses and front-end stalls");
+}
+
+#[test]
+fn a_machine_that_counts_nothing_ends_unknown_with_nothing_open() {
+    let machine = FakeSysfs::big_little();
+    let kernel = FakeOpener::new(|_| None);
+    let counters = probed(&machine, &kernel, |_| 0);
+    assert!(counters.summary().iter().all(|s| matches!(s.source, CounterState::Unknown { .. })));
+    assert_eq!(kernel.alive(), 0);
+    // Only cycles and instructions count: every plan is tried.
+    let counters = probed(&machine, &kernel, |name| {
+        u64::from(matches!(name, "CPU_CYCLES" | "INST_RETIRED" | "cycles" | "instructions"))
+    });
+    let reason = counters.of(0).unwrap().source.reason().unwrap();
+    assert!(reason.contains("stays at zero") && reason.contains("no other events are known"), "{reason}");
+    assert_eq!(kernel.alive(), 0);
+}
+
+#[test]
+fn a_cpu_that_cannot_be_measured_keeps_its_counters() {
+    let machine = FakeSysfs::hybrid();
+    let kernel = FakeOpener::new(|_| None);
+    let mut counters = Counters::open_by(&kernel, machine.root(), &machine.topology, &Options::default());
+    counters.probe_by(&kernel, &|_| None);
+    assert_eq!(counters.groups().count(), 4);
+    assert_eq!(counters.of(0).unwrap().source, CounterState::Full);
+}
+
+/// Counts that a calibration would have seen of the open counters: every event moves except `dead`.
+fn seen_by_calibration(counters: &Counters, dead: &str) -> Vec<Probed> {
+    let seen = |group: &Group| {
+        let count = |event: &PerfEvent| u64::from(event.name != dead);
+        let counts = group.events.each_ref().map(|event| event.as_ref().map(count));
+        let delta = Delta { counts, enabled: 10, running: 10, backwards: false };
+        let event = group.event(Role::External).unwrap().id();
+        Probed { cpu: group.cpu, event, external: delta, internal: delta }
+    };
+    counters.groups().map(seen).collect()
+}
+
+#[test]
+fn what_calibration_saw_is_not_measured_again() {
+    let machine = FakeSysfs::hybrid();
+    let kernel = FakeOpener::new(|_| None);
+    let open = || Counters::open_by(&kernel, machine.root(), &machine.topology, &Options::default());
+    let dead = "MEM_BOUND_STALLS.LOAD_DRAM_HIT";
+    let mut counters = open();
+    let seen = seen_by_calibration(&counters, dead);
+    let measured = Mutex::new(Vec::new());
+    counters.probe_by(&kernel, &|group| {
+        let both = seen_of(&seen, group);
+        if both.is_none() {
+            measured.lock().unwrap().push((group.cpu, group.event(Role::External).unwrap().name.clone()));
+        }
+        both
+    });
+    // The large cores keep their events; the small ones got others, which the calibration did not
+    // count.
+    let mut measured = measured.into_inner().unwrap();
+    measured.sort();
+    assert_eq!(measured.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>(), [2, 3]);
+    assert!(measured.iter().all(|(_, event)| event != dead), "{measured:?}");
+    assert_eq!(counters.of(0).unwrap().source, CounterState::Full);
+    assert!(counters.cpu(2).is_some_and(|group| group.event(Role::External).unwrap().name != dead));
+    // There are no counts of another machine's CPUs.
+    assert_eq!(seen_of(&[], open().cpu(0).unwrap()), None);
 }
 
 /// Count this process's descriptors of performance events.
