@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! The CPUs that the calling thread may use, on machines of any size.
+//! The CPUs and the policy of a thread, on machines of any size.
 //!
-//! nix does not suffice: its `CpuSet` ends at 1024 CPUs. On a machine that may have more, the
+//! nix does not suffice for the CPUs: its `CpuSet` ends at 1024 CPUs. On a machine that may have more, the
 //! kernel refuses to write the mask into a smaller one (EINVAL, sched_getaffinity(2)), even if few
 //! are online.
 
 use crate::cpulist;
+use crate::failure::{Failure, REPORT_TO};
 use nix::errno::Errno;
 use nix::libc::{self, c_ulong};
 
@@ -85,10 +86,67 @@ fn numbers(mask: &[c_ulong]) -> Vec<u32> {
     (0..(mask.len() * BITS) as u32).filter(is_set).collect()
 }
 
+/// Pin the calling thread to `cpu`.
+///
+/// # Errors
+/// Runtime failure when the CPU is offline or a cpuset forbids it, which may pass. Kernel failure
+/// for a CPU number that does not exist.
+pub fn pin(cpu: u32) -> Result<(), Failure> {
+    let refused = |why: String| {
+        format!(
+            "cannot run on CPU {cpu} ({why}); widen this shell's cpuset and affinity, or bring the CPU online"
+        )
+    };
+    if cpu >= cpulist::MAX_CPUS {
+        return Err(Failure::kernel(refused(format!("CPU numbers end at {}", cpulist::MAX_CPUS - 1))));
+    }
+    restrict(&[cpu]).map_err(|error| Failure::runtime(refused(error.to_string())))
+}
+
+/// Give the calling thread SCHED_FIFO at the lowest priority, ahead of ordinary tasks. Return true
+/// if that is permitted.
+///
+/// Children are not affected. A refusal is no error: the median is robust, and samples are only
+/// noisier.
+pub fn realtime() -> bool {
+    set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1)
+}
+
+/// Give the calling thread a scheduling policy. Return true if that is permitted.
+pub fn set_policy(policy: libc::c_int, priority: libc::c_int) -> bool {
+    let param = libc::sched_param { sched_priority: priority };
+    // SAFETY: pid 0 is the calling thread and `param` outlives the call.
+    unsafe { libc::sched_setscheduler(0, policy, &raw const param) == 0 }
+}
+
+/// Run `work` on a thread of its own, pinned to `cpu`.
+///
+/// # Errors
+/// Those of [`pin`] and of `work`.
+pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| pin(cpu).and_then(|()| work()));
+        join(thread)
+    })
+}
+
+/// Join a measuring thread.
+///
+/// # Errors
+/// Those of the thread. Runtime failure when it panicked.
+pub fn join<T>(thread: std::thread::ScopedJoinHandle<Result<T, Failure>>) -> Result<T, Failure> {
+    thread.join().unwrap_or_else(|_| {
+        Err(Failure::runtime(format!(
+            "a measuring thread stopped unexpectedly; please report this{REPORT_TO}"
+        )))
+    })
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::failure::Exit;
     use proptest::prelude::*;
 
     #[test]
@@ -113,6 +171,14 @@ mod tests {
         let refused = |cpus: Vec<u32>| std::thread::spawn(move || restrict(&cpus)).join().unwrap();
         assert_eq!(refused(vec![]), Err(Errno::EINVAL));
         assert_eq!(refused(vec![cpulist::MAX_CPUS - 1]), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_now_may_be_later_and_one_that_cannot_be_may_not() {
+        for (cpu, exit) in [(1022, Exit::Runtime), (u32::MAX, Exit::Kernel)] {
+            let failure = pin(cpu);
+            assert!(failure.is_err_and(|f| f.exit == exit && f.message.contains("bring the CPU online")));
+        }
     }
 
     proptest! {

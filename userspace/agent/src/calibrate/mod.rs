@@ -14,14 +14,14 @@
 //!
 //! Each CPU is visited in several rounds, in alternating order, so that slow drift of the machine
 //! affects all CPUs alike. A visit begins once the CPU's clock has settled
-//! ([`crate::loops::settle`]). It lasts some fifty milliseconds and consists of chunks of two
-//! milliseconds ([`sampler`]). The cost is the ratio of medians.
+//! ([`settle`]). It lasts some fifty milliseconds and consists of chunks of two
+//! milliseconds ([`visit`]). The cost is the ratio of medians.
 //!
 //! CPUs are measured one at a time while the budget allows. Beyond that, CPUs of different cores
-//! are measured in parallel ([`lanes`]). A last step measures what SMT siblings take from each
+//! are measured in parallel ([`settings`]). A last step measures what SMT siblings take from each
 //! other ([`siblings`]). The raw samples are kept, because the classes are decided on them.
 //! Counters, where present, are read around every loop, which shows what their counts stand for
-//! ([`counted`]).
+//! ([`visit`]).
 //!
 //! # Invariants
 //! No sample is invented, and only warm-ups are dropped. A CPU that cannot be measured is an error,
@@ -30,32 +30,29 @@
 //! # Limits
 //! A CPU that is busy with real-time work during all rounds is measured as slow.
 
-pub mod counted;
-pub mod lanes;
-mod meeting;
 mod memory;
-pub mod sampler;
-pub mod setsize;
 mod settings;
+pub(crate) mod settle;
 mod siblings;
-mod worker;
+mod visit;
 
 pub use settings::{Calibration, Conditions, Settings, VISIT};
 
+use crate::affinity::{on_cpu, realtime};
+use crate::counter_model::{CounterModel, CounterSet};
 use crate::failure::Failure;
-use crate::loops::chase::{self, Chase};
-use crate::loops::settle;
-use crate::loops::thread::{self, join, on_cpu};
-use crate::pmu::Counters;
+use crate::loops::{self, Chase};
+use crate::pmu::{Counters, Group, PerfEvent, Probed, Role};
 use crate::topology::{Cpu, Topology};
 use bias_policy::classes::{CpuSamples, SplitRule, split};
-use bias_policy::model::Loop;
+use bias_policy::model::{CpuLoops, Loop, Model, fit};
 use bias_policy::samples::{median, summarise};
 use bias_policy::sharing::SHARED_DEFAULT;
 use bias_policy::table::{COMPONENTS, CapacityTable, Component, CpuCapacity, SHARED_NONE, costs_from_times};
-use memory::{NEAR_BYTES, Sets, Sizes};
+use memory::{NEAR_BYTES, Sets, Sizes, choose_far, choose_middle};
+use settings::{batches, lanes, visit_length};
 use std::time::{Duration, Instant};
-use worker::{CpuState, Shared};
+use visit::{CpuState, LoopRecord, Pace, Records, Shared, run_chase, visit_all};
 
 /// Measure every online CPU while its events of `counters` run. `progress` gets the visits done and
 /// the visits in all.
@@ -74,10 +71,10 @@ pub fn calibrate(
     let sizes = choose_sizes(topology, settings)?;
     let sets = Sets::build(cpus, sizes)?;
     let visit =
-        settings.visit.unwrap_or_else(|| lanes::visit(cpus.len(), settings.rounds, settings.budget, VISIT));
-    let lanes = lanes::lanes(cpus.len(), visit * settings.rounds, settings.budget);
+        settings.visit.unwrap_or_else(|| visit_length(cpus.len(), settings.rounds, settings.budget, VISIT));
+    let lanes = lanes(cpus.len(), visit * settings.rounds, settings.budget);
     let settings = &Settings { visit: Some(visit), ..settings.clone() };
-    let batches = lanes::batches(cpus, lanes);
+    let batches = batches(cpus, lanes);
     let mut states: Vec<CpuState> = cpus.iter().map(|_| CpuState::default()).collect();
     let total = cpus.len() * settings.rounds as usize;
     let mut done = 0;
@@ -87,7 +84,11 @@ pub fn calibrate(
             order.reverse();
         }
         for batch in order {
-            visit_batch(cpus, batch, &mut states, &CpuVisit { sets: &sets, counters, settings, round })?;
+            let members = states.iter_mut().zip(cpus).enumerate().filter(|(at, _)| batch.contains(at));
+            visit_all(members.filter_map(|(_, (state, Cpu { cpu, llc, node, .. }))| {
+                let (memory, counters) = (sets.get(*llc, *node)?, counters.cpu(*cpu));
+                Some((*cpu, state, Shared { memory, together: None, counters, settings, round }))
+            }))?;
             done += batch.len();
             progress(done, total);
         }
@@ -126,15 +127,54 @@ fn with_counters(
         .map(|(cpu, state)| (cpu.cpu, counters.cpu(cpu.cpu), &state.records))
         .collect();
     Calibration {
-        model: counted::model(&calibration.table, &counted),
+        model: model(&calibration.table, &counted),
         clocks: cpus
             .iter()
             .zip(states)
             .filter_map(|(cpu, state)| Some((cpu.cpu, state.records[Loop::Execute.index()].khz()?)))
             .collect(),
-        seen: counted.iter().filter_map(|(_, group, records)| counted::seen((*group)?, records)).collect(),
+        seen: counted.iter().filter_map(|(_, group, records)| seen((*group)?, records)).collect(),
         ..calibration
     }
+}
+
+/// Return the counts of one CPU's calibration for [`Counters::probe_at_start`]; None
+/// without counters of external stalls.
+fn seen(group: &Group, records: &Records) -> Option<Probed> {
+    let event = group.event(Role::External)?.id();
+    let external = records[Loop::FarChase.index()].counted?;
+    let internal = records[Loop::RandomBranches.index()].counted?;
+    Some(Probed { cpu: group.cpu(), event, external, internal })
+}
+
+/// Fit the scales of the counters in `cpus`, each with the times and counts of its CPU's loops;
+/// None if no CPU has counters.
+fn model(table: &CapacityTable, cpus: &[(u32, Option<&Group>, &Records)]) -> Option<CounterModel> {
+    let counted = cpus.iter().any(|(_, group, _)| group.is_some());
+    let nominal =
+        |group: Option<&Group>, role| group.and_then(|group| group.unit(role)).map(|u| u.nominal_permille());
+    let loops = cpus.iter().map(|(cpu, group, records)| CpuLoops {
+        cpu: *cpu,
+        external_nominal: nominal(*group, Role::External),
+        internal_nominal: nominal(*group, Role::Internal),
+        loops: records.each_ref().map(LoopRecord::sample),
+    });
+    counted.then(|| named(&fit(table, &loops.collect::<Vec<_>>()), cpus))
+}
+
+/// Group the model's CPUs by the events that their counters count.
+fn named(model: &Model, cpus: &[(u32, Option<&Group>, &Records)]) -> CounterModel {
+    let mut sets: Vec<CounterSet> = Vec::new();
+    for (fitted, (_, group, _)) in model.cpus.iter().zip(cpus) {
+        let Some(group) = group else { continue };
+        let event = |role| group.event(role).map(PerfEvent::id);
+        let (external, internal) = (event(Role::External), event(Role::Internal));
+        match sets.iter_mut().find(|set| set.external == external && set.internal == internal) {
+            Some(set) => set.cpus.push(*fitted),
+            None => sets.push(CounterSet { external, internal, cpus: vec![*fitted] }),
+        }
+    }
+    CounterModel { errors: model.errors, loops: model.loops.clone(), sets }
 }
 
 /// Compute table and classes from samples, without counters. The samples are in the order of
@@ -202,7 +242,7 @@ pub fn spot_check(topology: &Topology, stored: &[CpuSamples]) -> Result<Vec<(u32
         let of_cpu = stored.iter().find(|samples| samples.cpu == cpu.cpu);
         let expected_ns = of_cpu.and_then(|samples| median(&samples.times[0]));
         let step_ns = || {
-            thread::realtime();
+            realtime();
             settle::step_ns(expected_ns).unwrap_or(0.0)
         };
         on_cpu(cpu.cpu, || Ok((cpu.cpu, step_ns())))
@@ -219,63 +259,92 @@ fn choose_sizes(topology: &Topology, settings: &Settings) -> Result<Sizes, Failu
         topology.cpus.first().ok_or_else(|| Failure::kernel("no CPU is online; mount sysfs on /sys"))?;
     let brief = Settings { visit: Some(Duration::from_millis(8)), ..settings.clone() };
     on_cpu(first.cpu, || {
-        thread::realtime();
+        realtime();
         settle::step_ns(None);
-        let step_ns = |chase: &Chase| {
-            median(&worker::run_chase(chase, &mut sampler::Pace::default(), &brief, 500)).unwrap_or(0.0)
-        };
+        let step_ns =
+            |chase: &Chase| median(&run_chase(chase, &mut Pace::default(), &brief, 500)).unwrap_or(0.0);
         // Time of the loop without stalls, so that a slow CPU is not mistaken for slow memory.
         let plain = step_ns(&Chase::new(NEAR_BYTES)?);
         let mut of_size = |bytes| {
             let chase = Chase::new(bytes)?;
             // One untimed round, so that cold pages do not count.
-            let lines = (bytes / chase::LINE_BYTES) as u64;
-            let _ = chase.run(0, lines / chase::LOADS_PER_STEP);
+            let lines = (bytes / loops::LINE_BYTES) as u64;
+            let _ = chase.run(0, lines / loops::LOADS_PER_STEP);
             Ok(step_ns(&chase))
         };
-        let middle = setsize::choose_middle(plain, &mut of_size)?;
-        let stall_ns = |bytes| Ok((of_size(bytes)? - plain) / chase::LOADS_PER_STEP as f64);
+        let middle = choose_middle(plain, &mut of_size)?;
+        let stall_ns = |bytes| Ok((of_size(bytes)? - plain) / loops::LOADS_PER_STEP as f64);
         let far = match settings.external_bytes {
             Some(bytes) => bytes,
-            None => setsize::choose(topology.llc_bytes, stall_ns)?,
+            None => choose_far(topology.llc_bytes, stall_ns)?,
         };
         Ok(Sizes { middle, far })
     })
 }
 
-/// Parameters that all visits of a round share.
-struct CpuVisit<'a> {
-    sets: &'a Sets,
-    counters: &'a Counters,
-    settings: &'a Settings,
-    round: u32,
-}
-
-/// Visit the CPUs of a batch at the same time, each on a thread of its own.
-fn visit_batch(
-    cpus: &[Cpu],
-    batch: &[usize],
-    states: &mut [CpuState],
-    visit: &CpuVisit<'_>,
-) -> Result<(), Failure> {
-    std::thread::scope(|scope| {
-        let members = states.iter_mut().enumerate().filter(|(at, _)| batch.contains(at));
-        let threads: Vec<_> = members
-            .filter_map(|(at, state)| {
-                let cpu = cpus.get(at)?;
-                let memory = visit.sets.get(cpu.llc, cpu.node)?;
-                let counters = visit.counters.cpu(cpu.cpu);
-                let (settings, round) = (visit.settings, visit.round);
-                let shared = Shared { memory, together: None, counters, settings, round };
-                Some(scope.spawn(move || worker::visit(cpu.cpu, state, &shared)))
-            })
-            .collect();
-        // Join all threads before the first error is returned.
-        let results: Vec<_> = threads.into_iter().map(join).collect();
-        results.into_iter().collect()
-    })
-}
-
 #[cfg(test)]
-#[path = "tests.rs"]
-mod tests;
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use bias_policy::table::Class;
+    use std::sync::Mutex;
+
+    fn cpus(count: u32) -> Vec<Cpu> {
+        (0..count).map(|cpu| Cpu { cpu, core: cpu, llc: 0, node: 0 }).collect()
+    }
+
+    #[test]
+    fn samples_become_costs_spreads_and_classes() {
+        let times = |factor: f64| (0..40).map(|i| factor * (100.0 + f64::from(i % 5))).collect::<Vec<_>>();
+        let samples = [1.0, 2.5]
+            .iter()
+            .zip(0..)
+            .map(|(f, cpu)| CpuSamples { cpu, times: [times(*f), times(1.0), times(1.0)] });
+        let calibration =
+            evaluate(&cpus(2), samples.collect(), Conditions::made_up(), SplitRule::default()).unwrap();
+        let slow = calibration.table.get(1).unwrap();
+        assert_eq!((slow.cost_permille, slow.class), ([2500, 1000, 1000], Class::Slow));
+        assert!(slow.spread_permille[0] > 0 && slow.spread_permille[0] < 50);
+    }
+
+    #[test]
+    fn a_cpu_without_samples_is_an_error_not_a_guess() {
+        let samples = vec![CpuSamples { cpu: 0, times: Default::default() }];
+        let failure = evaluate(&cpus(1), samples, Conditions::made_up(), SplitRule::default()).unwrap_err();
+        assert!(failure.message.contains("execute kernel"));
+    }
+
+    #[test]
+    fn calibrates_this_machine() {
+        let topology = Topology::read().unwrap();
+        let settings = Settings {
+            rounds: 2,
+            visit: Some(Duration::from_millis(4)),
+            chunk: Duration::from_micros(50),
+            external_bytes: Some(1 << 20),
+            ..Settings::default()
+        };
+        let told = Mutex::new(Vec::new());
+        let calibration = calibrate(&topology, &settings, &Counters::default(), &|done, total| {
+            told.lock().unwrap().push((done, total));
+        })
+        .unwrap();
+        assert!(calibration.model.is_none() && calibration.seen.is_empty());
+        assert_eq!(calibration.table.cpus.len(), topology.cpus.len());
+        assert_eq!(calibration.conditions.external_bytes, 1 << 20);
+        let visits = topology.cpus.len() * 2;
+        assert_eq!(told.into_inner().unwrap().last(), Some(&(visits, visits)));
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_an_error() {
+        let topology = Topology {
+            cpus: vec![Cpu { cpu: 1000, core: 0, llc: 0, node: 0 }],
+            possible: vec![1000],
+            llc_bytes: 0,
+        };
+        let settings = Settings { external_bytes: Some(4096), ..Settings::default() };
+        let failure = calibrate(&topology, &settings, &Counters::default(), &|_, _| ()).unwrap_err();
+        assert!(failure.message.contains("CPU 1000"));
+    }
+}

@@ -22,10 +22,9 @@
 
 use super::events::Role;
 use super::group::{CounterReading, Delta, Group};
+use crate::affinity::pin;
 use crate::failure::Failure;
-use crate::loops::chase::{Chase, LINE_BYTES, LOADS_PER_STEP};
-use crate::loops::kernels::{Branches, branches};
-use crate::loops::thread;
+use crate::loops::{Branches, Chase, LINE_BYTES, LOADS_PER_STEP, branches};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The calibration's loops as the work, for some milliseconds each.
@@ -162,7 +161,7 @@ const TURNS: usize = 16;
 /// Return the counts over both pieces of work on the group's CPU; None when these could not be run
 /// or read.
 fn measure(group: &Group, loops: &StallLoops) -> Option<(Delta, Delta)> {
-    thread::pin(group.cpu).ok()?;
+    pin(group.cpu).ok()?;
     let over = |work: &dyn Fn()| counted(&|| group.read().ok(), work);
     Some((over(&|| loops.external())?, over(&|| loops.internal())?))
 }

@@ -303,7 +303,7 @@ const SOFTWARE: [&str; 4] = [
 ];
 
 fn spin() {
-    crate::loops::kernels::execute(200_000);
+    crate::loops::execute(200_000);
 }
 
 #[test]

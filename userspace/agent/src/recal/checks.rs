@@ -22,7 +22,7 @@
 //! whatever their siblings do.
 
 use super::recalibrator::{Check, Recalibrator};
-use crate::loops::settle::AGREES;
+use crate::calibrate::settle::AGREES;
 use bias_policy::costs::Costs;
 
 /// Run time of siblings that does not spoil a check [ns].

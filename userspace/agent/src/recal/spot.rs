@@ -8,7 +8,7 @@
 //!
 //! # Approach
 //! Each check has a thread of its own, with SCHED_IDLE and pinned to the CPU, so that every task
-//! that wakes there goes first. It measures until the clock has settled ([`crate::loops::settle`]).
+//! that wakes there goes first. It measures until the clock has settled ([`crate::calibrate::settle`]).
 //!
 //! On virtual CPUs of a busy host no check agrees with the one before. Checks therefore have a
 //! [`Budget`].
@@ -21,10 +21,9 @@
 //! one check at a time. A check that waits for long leaves its CPU: a real-time task may hold that
 //! CPU, and the kernel would end the scheduler because the check does not run.
 
-use crate::affinity;
+use crate::affinity::{self, pin};
 use crate::budget::Budget;
-use crate::loops::settle::{self, own_time};
-use crate::loops::thread;
+use crate::calibrate::settle::{self, own_time};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use nix::libc;
 use nix::unistd::gettid;
@@ -127,14 +126,14 @@ impl Spots for Threads {
         }
         self.begin(cpu, move || {
             // Behind all other tasks of the CPU. A thread may always lower itself.
-            thread::set_policy(libc::SCHED_IDLE, 0);
+            affinity::set_policy(libc::SCHED_IDLE, 0);
             check(cpu, expected_ns)
         })
     }
 
     fn measure(&mut self, cpu: u32) -> bool {
         self.begin(cpu, move || {
-            thread::realtime();
+            affinity::realtime();
             check(cpu, None)
         })
     }
@@ -154,7 +153,7 @@ impl Spots for Threads {
 /// Return the time of a step of the execute loop on `cpu` [ns], measured on the calling thread;
 /// None if the check was disturbed.
 fn check(cpu: u32, expected_ns: Option<f64>) -> Option<f64> {
-    thread::pin(cpu).ok()?;
+    pin(cpu).ok()?;
     let (start, run) = (Instant::now(), own_time()?);
     let step_ns = settle::step_ns(expected_ns);
     // The kernel migrates the threads of a CPU that goes offline.

@@ -38,7 +38,7 @@ fn a_check_that_waits_for_long_leaves_its_cpu() {
     assert!(threads.begin(all[0], {
         let (all, deadline) = (all.clone(), Instant::now() + Duration::from_secs(60));
         move || {
-            thread::pin(all[0]).unwrap();
+            pin(all[0]).unwrap();
             while crate::affinity::allowed().unwrap() != all && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -18,7 +18,7 @@
 //! Without permission (RLIMIT_RTPRIO, RestrictRealtime=, real-time cgroups) swaps work as well, but
 //! the kernel side refuses more of them.
 
-use crate::loops::thread;
+use crate::affinity;
 use nix::libc;
 use tracing::debug;
 
@@ -43,7 +43,7 @@ impl RtGuard {
     pub fn raise(&mut self) {
         if self.own.is_some() && !self.raised {
             // Threads and processes that start meanwhile do not inherit it.
-            self.raised = thread::realtime();
+            self.raised = affinity::realtime();
             if !self.raised {
                 debug!("swaps: no right to be real-time");
                 self.own = None;
@@ -54,7 +54,7 @@ impl RtGuard {
     /// Restore the original policy.
     pub fn lower(&mut self) {
         if let Some(own) = self.own.filter(|_| self.raised) {
-            self.raised = !thread::set_policy(own, 0);
+            self.raised = !affinity::set_policy(own, 0);
         }
     }
 }
