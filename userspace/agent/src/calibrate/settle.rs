@@ -149,6 +149,8 @@ mod tests {
 
     const CHUNK: Duration = Duration::from_micros(100);
 
+    /// Run [`measure`] on a CPU whose n-th chunk takes the given ns per step. Return the result and
+    /// the number of chunks.
     fn run(expected: Option<f64>, step_ns: impl Fn(usize) -> f64) -> (f64, usize) {
         let mut chunks = 0;
         let result = measure(CHUNK, expected, |steps| {
@@ -170,6 +172,7 @@ mod tests {
         assert!((ns - 10.0).abs() < 0.05 && chunks == 1 + ENOUGH);
     }
 
+    /// A tick of a slow CPU takes a chunk's time in one of 20 chunks.
     #[test]
     fn interrupts_do_not_slow_a_cpu_down() {
         let (ns, _) = run(Some(10.0), |chunk| if chunk % 20 == 0 { 60.0 } else { 30.0 });
@@ -184,6 +187,8 @@ mod tests {
         assert!((ns - 30.0).abs() < 0.05 && chunks < 420, "{ns} {chunks}");
     }
 
+    /// Schedutil sets 1.25 times the share of its capacity that the CPU was recently busy. The
+    /// calibration measured the CPU at full speed.
     #[test]
     fn a_governor_that_follows_load_is_waited_for() {
         let spent_ms = std::cell::Cell::new(0.0);
@@ -209,6 +214,7 @@ mod tests {
         assert!(ns > 1.0 && chunks < 1000, "{ns} {chunks}");
     }
 
+    /// Reading the clock takes 3 us of each chunk.
     #[test]
     fn chunks_stay_long_on_a_cpu_that_is_faster_than_expected() {
         let time = |steps: u64| Some(Duration::from_nanos(steps * 10 + 3000));
@@ -216,6 +222,7 @@ mod tests {
         assert!(ns / 10.0 < 1.04, "{ns}");
     }
 
+    /// Ticks come each 4 ms and take 0.2 ms. With the expected steps, each chunk would contain one.
     #[test]
     fn chunks_stay_short_on_a_cpu_that_is_slower_than_expected() {
         let (mut now_ns, tick_ns) = (0, 4_000_000);
@@ -229,6 +236,7 @@ mod tests {
         assert!(ns / 30.0 < 1.01, "{ns}");
     }
 
+    /// The clock advances by 300 us at a time, and reading it takes 17 us.
     #[test]
     fn a_reading_of_a_clock_that_jumps_is_about_as_long_as_it_is() {
         for offset in 0..20 {
@@ -242,6 +250,7 @@ mod tests {
         }
     }
 
+    /// A vCPU that does 40 000 steps of 1 ns in each 1.2 ms and waits for the rest.
     #[test]
     fn a_cpu_that_gets_its_time_in_bursts_is_as_fast_as_on_the_whole() {
         let (mut now_ns, period_ns, burst) = (0, 1_200_000, 40_000);

@@ -136,6 +136,7 @@ mod tests {
         }
     }
 
+    /// A calibration of CPUs on these cores. CPUs of an odd core are twice as slow.
     fn calibration(cores: &[u32]) -> Calibration {
         let cpus: Vec<Cpu> =
             (0..).zip(cores).map(|(cpu, core)| Cpu { cpu, core: *core, llc: 0, node: 0 }).collect();

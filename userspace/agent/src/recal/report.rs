@@ -2,13 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The state of recalibration for `scx_bias status`.
 
-use super::recalibrator::Recalibrator;
 use crate::boot_time;
-use crate::costs::Live;
-use bias_policy::recal::Change;
+use bias_policy::recal::{Cause, Change, Trigger};
 use bias_policy::table::{COMPONENTS, Class};
 use serde::{Deserialize, Serialize};
-use std::time::Instant;
 
 /// Source that keeps a CPU's entry true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,47 +70,37 @@ pub struct RecalReport {
     pub changes: Vec<Change>,
 }
 
-impl Recalibrator {
-    /// Return the present state, with the costs in force.
-    #[must_use]
-    pub fn report(&self, live: &Live) -> RecalReport {
-        let now_ms = self.clock_ms(Instant::now());
-        let costs = &live.costs;
-        let cpus = live.table().cpus.iter().map(|entry| {
-            let counted = self.before.as_ref().is_some_and(|(_, readings)| {
-                readings.iter().any(|reading| reading.cpu == entry.cpu && reading.counted)
-            });
-            let seen = self.recal.seen(entry.cpu);
-            CpuRecal {
-                cpu: entry.cpu,
-                class: entry.class,
-                cost_permille: entry.cost_permille,
-                calibrated_permille: costs.calibrated().get(entry.cpu).map(|home| home.cost_permille),
-                clock_permille: costs.clock_permille(entry.cpu),
-                learned_permille: Some(costs.learned_permille(entry.class)),
-                speed_permille: self.recal.speed_permille(entry.cpu).unwrap_or(1000),
-                follows: match (counted, seen) {
-                    (true, _) => Follows::Cycles,
-                    (false, Some(_)) => Follows::SpotChecks,
-                    (false, None) => Follows::Nothing,
-                },
-                seen_ms_ago: seen.map(|seen| now_ms.saturating_sub(seen)),
-            }
-        });
-        RecalReport {
-            on: self.on,
-            failure: live.failure().map(str::to_owned),
-            unmeasured: self.late.cpus.clone(),
-            cpus: cpus.collect(),
-            changed: self.changed,
-            spot_checks: self.spot_checks,
-            no_events: self.no_events.clone(),
-            changes: self.changes.iter().map(by_wall_clock).collect(),
-        }
-    }
+/// Return a change in words.
+#[must_use]
+pub fn line(change: &Change) -> String {
+    let costs = |costs: [u32; COMPONENTS]| {
+        costs.map(|cost| format!("{}.{:02}", cost / 1000, cost % 1000 / 10)).join("/")
+    };
+    let cause = match change.cause {
+        Cause::Cycles => "counted cycles",
+        Cause::SpotCheck => "a spot check",
+        Cause::Limit => "the limit of its clock",
+        Cause::Class => "the other CPUs of its class",
+        Cause::Others => "another CPU's change",
+    };
+    let trigger = match change.trigger {
+        None => "",
+        Some(Trigger::Hotplug) => " after it came online",
+        Some(Trigger::FrequencyPolicy) => " after its frequency limits changed",
+        Some(Trigger::Thermal) => " after thermal throttling",
+        Some(Trigger::Feedback) => " after the hardware announced it",
+    };
+    format!(
+        "CPU {}: {} {} became {} {} (execute/internal/external), by {cause}{trigger}",
+        change.cpu,
+        change.old.class.name(),
+        costs(change.old.cost_permille),
+        change.new.class.name(),
+        costs(change.new.cost_permille),
+    )
 }
 
 /// Return a change with its time by the present wall clock.
-fn by_wall_clock(change: &Change) -> Change {
+pub(super) fn by_wall_clock(change: &Change) -> Change {
     Change { at_ms: boot_time::to_wall_ms(change.at_ms), ..change.clone() }
 }

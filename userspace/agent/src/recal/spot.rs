@@ -36,6 +36,7 @@ const DISTURBED: Duration = Duration::from_millis(80);
 /// A check that takes longer than this may leave its CPU. It is disturbed then in any case, and the
 /// time is well below the scheduler's timeout of 30 s.
 const STARVED: Duration = Duration::from_secs(1);
+
 /// A maker of spot checks.
 pub trait Spots {
     /// Begin a check of `cpu`, where a step should take `expected_ns`. Return false if one is under
@@ -163,5 +164,74 @@ fn check(cpu: u32, expected_ns: Option<f64>) -> Option<f64> {
 }
 
 #[cfg(test)]
-#[path = "spot_tests.rs"]
-mod tests;
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_thread_measures_a_cpu() {
+        let cpu = crate::affinity::allowed().unwrap()[0];
+        let mut threads = Threads::default();
+        assert!(threads.ask(cpu, None));
+        assert!(!threads.ask(cpu, None), "one at a time");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !threads.under_way.is_empty() && Instant::now() < deadline {
+            // A disturbed check on a busy machine gives no result, which is correct as well.
+            assert!(threads.collect().iter().all(|(of, ns)| *of == cpu && ns.is_none_or(|ns| ns > 0.0)));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(threads.under_way.is_empty());
+        assert!(threads.measure(cpu));
+        assert!(!threads.ask(cpu, Some(5.0)), "one at a time, of whatever kind");
+    }
+
+    #[test]
+    fn a_check_that_waits_for_long_leaves_its_cpu() {
+        let all = crate::affinity::allowed().unwrap();
+        let mut threads = Threads::default();
+        assert!(threads.begin(all[0], {
+            let (all, deadline) = (all.clone(), Instant::now() + Duration::from_secs(60));
+            move || {
+                pin(all[0]).unwrap();
+                while crate::affinity::allowed().unwrap() != all && Instant::now() < deadline {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                (crate::affinity::allowed().unwrap() == all).then_some(1.0)
+            }
+        }));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut results = Vec::new();
+        while results.is_empty() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+            threads.release(Duration::from_millis(5));
+            results = threads.collect();
+        }
+        assert_eq!(results, [(all[0], Some(1.0))]);
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_gives_no_result() {
+        assert_eq!(std::thread::spawn(|| check(1023, None)).join().unwrap(), None);
+    }
+
+    proptest! {
+        /// Checks that never agree, tried ten times a second, take a twentieth of a CPU.
+        #[test]
+        fn checks_that_never_agree_take_a_twentieth(seconds in 100u32..1000, check_ms in 1u64..640) {
+            let start = Instant::now();
+            let mut budget = budget(start);
+            let mut spent = Duration::ZERO;
+            for tenth in 0..seconds * 10 {
+                if budget.pause(start + Duration::from_millis(100) * tenth).is_none() {
+                    budget.charge(Duration::from_millis(check_ms));
+                    spent += Duration::from_millis(check_ms);
+                }
+            }
+            let most = Duration::from_secs(3) + Duration::from_secs(u64::from(seconds)) / 20;
+            prop_assert!(spent <= most + Duration::from_millis(check_ms), "{spent:?}");
+            // Shorter checks may all run, and take less.
+            prop_assert!(check_ms < 20 || spent >= most / 2, "{spent:?}");
+        }
+    }
+}

@@ -1,18 +1,158 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Tests of the agent's side with a made-up kernel: readings, spot checks, tables and reports.
+//! Tests with a made-up kernel and made-up spot checks: readings, checks, tables and reports.
 
 #![allow(clippy::unwrap_used)]
 
-use super::recalibrator::AGAIN;
-use super::testkit::{Rig, table};
-use super::thermal::ThermalEvent;
 use super::*;
-use crate::store::CapacityFile;
-use bias_policy::recal::Reference;
-use bias_policy::recal::Trigger;
-use bias_policy::table::Class;
-use std::time::Duration;
+use bias_policy::table::CpuCapacity;
+use proptest::prelude::*;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Return the table of two fast and two slow CPUs.
+fn table() -> CapacityTable {
+    let entry = |cpu, class, cost| CpuCapacity::alone(cpu, class, [cost, cost, 1000]);
+    let (fast, slow) = (Class::Fast, Class::Slow);
+    CapacityTable::new(vec![
+        entry(0, fast, 1000),
+        entry(1, fast, 1000),
+        entry(2, slow, 2500),
+        entry(3, slow, 2500),
+    ])
+    .unwrap()
+}
+
+/// Four CPUs with the given clocks and shares of busy time.
+struct Made {
+    khz: [u64; 4],
+    busy: [bool; 4],
+    counted: bool,
+    sums: Vec<CpuReading>,
+    tables: Vec<CapacityTable>,
+    refuses: bool,
+}
+
+impl Made {
+    fn new(counted: bool) -> Self {
+        let sums = (0..4).map(|cpu| CpuReading { cpu, counted, ..CpuReading::default() }).collect();
+        Self {
+            khz: [60_000, 60_000, 24_000, 24_000],
+            busy: [true; 4],
+            counted,
+            sums,
+            tables: Vec::new(),
+            refuses: false,
+        }
+    }
+
+    fn pass(&mut self, ns: u64) {
+        for (at, sum) in self.sums.iter_mut().enumerate() {
+            sum.busy = self.busy[at];
+            if !sum.busy {
+                continue;
+            }
+            sum.ran_ns += ns;
+            if self.counted {
+                sum.counted_ns += ns / 2;
+                sum.cycles += self.khz[at] * (ns / 2) / 1_000_000;
+            }
+        }
+    }
+
+    fn publish(&mut self, table: &CapacityTable) -> anyhow::Result<()> {
+        anyhow::ensure!(!self.refuses, "no program");
+        self.tables.push(table.clone());
+        Ok(())
+    }
+}
+
+/// Spot checks that end at once, except those of CPUs in `endless`. Those of CPUs in `disturbed`
+/// give no result.
+#[derive(Default)]
+struct Quick {
+    endless: Vec<u32>,
+    disturbed: Vec<u32>,
+    step_ns: [f64; 6],
+    asked: Vec<u32>,
+    measured: Vec<u32>,
+    pending: Vec<u32>,
+}
+
+impl Spots for Rc<RefCell<Quick>> {
+    fn ask(&mut self, cpu: u32, _: Option<f64>) -> bool {
+        let mut quick = self.borrow_mut();
+        if quick.pending.contains(&cpu) {
+            return false;
+        }
+        quick.asked.push(cpu);
+        quick.pending.push(cpu);
+        true
+    }
+
+    fn measure(&mut self, cpu: u32) -> bool {
+        self.borrow_mut().measured.push(cpu);
+        self.ask(cpu, None)
+    }
+
+    fn collect(&mut self) -> Vec<(u32, Option<f64>)> {
+        let mut quick = self.borrow_mut();
+        let pending = std::mem::take(&mut quick.pending);
+        let (endless, ended): (Vec<_>, Vec<_>) =
+            pending.into_iter().partition(|cpu| quick.endless.contains(cpu));
+        quick.pending = endless;
+        let result = |cpu: &u32| (!quick.disturbed.contains(cpu)).then_some(quick.step_ns[*cpu as usize]);
+        ended.iter().map(|cpu| (*cpu, result(cpu))).collect()
+    }
+}
+
+/// A recalibrator between the made-up kernel and spot checks, and its time.
+struct Rig {
+    recal: Recalibrator,
+    live: Live,
+    made: Made,
+    quick: Rc<RefCell<Quick>>,
+    now: Instant,
+    sysfs: tempfile::TempDir,
+}
+
+impl Rig {
+    fn new(counted: bool, on: bool) -> Self {
+        let quick =
+            Rc::new(RefCell::new(Quick { step_ns: [10.0, 10.0, 25.0, 25.0, 20.0, 0.0], ..Quick::default() }));
+        let recal =
+            Recalibrator::with(&table(), Vec::new(), on, Box::new(Rc::clone(&quick)), ClockLimits::default());
+        let live = Live::new(table());
+        let sysfs = tempfile::tempdir().unwrap();
+        Self { recal, live, made: Made::new(counted), quick, now: Instant::now(), sysfs }
+    }
+
+    fn step(&mut self, now: Instant) -> Duration {
+        let pause = self.recal.step(now, &|| self.made.sums.clone(), &mut self.live.costs);
+        self.live.publish(|table| self.made.publish(table));
+        pause
+    }
+
+    fn report(&self) -> RecalReport {
+        self.recal.report(&self.live)
+    }
+
+    fn steps(&mut self, count: usize) {
+        for _ in 0..count {
+            self.now += EVERY;
+            self.made.pass(EVERY.as_nanos() as u64);
+            self.step(self.now);
+        }
+    }
+
+    /// Make `list` the online CPUs of the machine that has the rig's CPUs.
+    fn online(&mut self, list: &str) {
+        let directory = self.sysfs.path().join("devices/system/cpu");
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("online"), list).unwrap();
+        self.recal.sysfs = self.sysfs.path().to_owned();
+    }
+}
 
 #[test]
 fn counted_cycles_reach_the_kernel_side_as_one_table_and_are_told() {
@@ -257,4 +397,117 @@ fn what_a_file_knows_of_its_measurement_is_the_reference() {
         Reference { cpu: 1, khz: None, step_ns: None },
     ];
     assert_eq!(references(&file), expected);
+}
+
+// Spot checks of a core's threads beside siblings that other tasks and other checks use.
+
+/// Speed of a thread while its sibling is busy, of that alone.
+const BESIDE: f64 = 0.62;
+/// CPUs 0 to 3 are the threads of two fast cores, 4 to 7 slow cores.
+const THREADS: u32 = 4;
+const CPUS: u32 = 8;
+
+fn unshared_ns(cpu: u32) -> f64 {
+    if cpu < THREADS { 10.0 } else { 25.0 }
+}
+
+fn threads_table() -> CapacityTable {
+    let entry = |cpu| {
+        let fast = cpu < THREADS;
+        let cost = if fast { 1000 } else { 2500 };
+        CpuCapacity {
+            core: if fast { cpu / 2 * 2 } else { cpu },
+            shared_permille: if fast { [1613, 1613, 1000] } else { [1000; 3] },
+            ..CpuCapacity::alone(cpu, if fast { Class::Fast } else { Class::Slow }, [cost, cost, 1000])
+        }
+    };
+    CapacityTable::new((0..CPUS).map(entry).collect()).unwrap()
+}
+
+/// Checks that take as long as the hardware would need: longer beside a check of the sibling, and
+/// beside its tasks.
+#[derive(Default)]
+struct Hardware {
+    under_way: Vec<u32>,
+    /// Tasks ran on these CPUs since the last collection, for long enough to lengthen a check.
+    ran: [bool; CPUS as usize],
+    ended: u32,
+}
+
+impl Spots for Rc<RefCell<Hardware>> {
+    fn ask(&mut self, cpu: u32, _: Option<f64>) -> bool {
+        self.borrow_mut().under_way.push(cpu);
+        true
+    }
+
+    fn measure(&mut self, _: u32) -> bool {
+        false
+    }
+
+    fn collect(&mut self) -> Vec<(u32, Option<f64>)> {
+        let mut hardware = self.borrow_mut();
+        let ended = std::mem::take(&mut hardware.under_way);
+        hardware.ended += ended.len() as u32;
+        let result = |cpu: &u32| {
+            let sibling = cpu ^ 1;
+            let beside = *cpu < THREADS && (ended.contains(&sibling) || hardware.ran[sibling as usize]);
+            (*cpu, Some(unshared_ns(*cpu) / if beside { BESIDE } else { 1.0 }))
+        };
+        ended.iter().map(result).collect()
+    }
+}
+
+/// Run an hour. In each interval, `load` says of each thread for how long tasks run [ns], and
+/// whether one runs at its end. Return the number of checks and the largest relative error of the
+/// threads' costs at any time.
+fn hour(mut load: impl FnMut() -> (u64, bool)) -> (u32, f64) {
+    let hardware = Rc::new(RefCell::new(Hardware::default()));
+    let references = (0..CPUS).map(|cpu| Reference { cpu, khz: None, step_ns: Some(unshared_ns(cpu)) });
+    let mut recal = Recalibrator::with(
+        &threads_table(),
+        references.collect(),
+        true,
+        Box::new(Rc::clone(&hardware)),
+        ClockLimits::default(),
+    );
+    let mut live = Live::new(threads_table());
+    let mut readings: Vec<_> = (0..CPUS).map(|cpu| CpuReading { cpu, ..CpuReading::default() }).collect();
+    let (start, mut worst) = (Instant::now(), 0.0f64);
+    let mut now = start;
+    while now - start < Duration::from_secs(3600) {
+        let pause = recal.step(now, &|| readings.clone(), &mut live.costs);
+        live.publish(|_| Ok(()));
+        let errors = live.table().cpus.iter().filter(|entry| entry.cpu < THREADS);
+        worst = errors.map(|entry| f64::from(entry.cost_permille[0]) / 1000.0 - 1.0).fold(worst, f64::max);
+        now += pause;
+        for reading in &mut readings {
+            let (ran_ns, busy) = if reading.cpu < THREADS { load() } else { (0, false) };
+            reading.busy = busy;
+            // The slow CPU 7 always runs.
+            reading.ran_ns += if reading.cpu == 7 { pause.as_nanos() as u64 } else { ran_ns };
+            hardware.borrow_mut().ran[reading.cpu as usize] = ran_ns > 1_000_000 || busy;
+        }
+    }
+    let ended = hardware.borrow().ended;
+    (ended, worst)
+}
+
+#[test]
+fn threads_of_a_core_are_not_checked_beside_each_other() {
+    let (checks, worst) = hour(|| (0, false));
+    assert!(checks > 3600 && worst < 0.05, "{checks} checks, costs are off by {worst:.2}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    /// Servers run on each thread for up to a fifth of the time, so that the thread counts as idle.
+    #[test]
+    fn tasks_of_siblings_leave_the_costs_alone(
+        loads in prop::collection::vec((prop_oneof![Just(0u64), 0..500_000u64, 1_000_000..19_000_000u64], prop::bool::weighted(0.1)), 64..512),
+    ) {
+        let mut next = loads.iter().cycle();
+        let (checks, worst) = hour(|| *next.next().unwrap());
+        prop_assert!(checks > 1000 && worst < 0.05, "{checks} checks, costs are off by {worst:.2}");
+    }
 }
