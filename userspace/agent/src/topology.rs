@@ -64,13 +64,13 @@ impl Topology {
     /// As [`Self::read`].
     pub fn read_from(sysfs: &Path) -> Result<Self, Failure> {
         let directory = sysfs.join("devices/system/cpu");
-        let listed = read_list(&directory.join("online")).filter(|cpus| !cpus.is_empty());
+        let listed = cpulist::read(&directory.join("online")).filter(|cpus| !cpus.is_empty());
         let online = listed.unwrap_or_else(|| directories(&directory));
         if online.is_empty() {
             let why = format!("{}/online names no CPU; mount sysfs on /sys", directory.display());
             return Err(Failure::kernel(why));
         }
-        let possible = read_list(&directory.join("possible")).unwrap_or_else(|| online.clone());
+        let possible = cpulist::read(&directory.join("possible")).unwrap_or_else(|| online.clone());
         let own = |cpu: u32| directory.join(format!("cpu{cpu}"));
         let package = |cpu| first(&own(cpu).join("topology/package_cpus_list")).unwrap_or(0);
         let caches: Vec<_> = online.iter().map(|cpu| last_level_cache(&own(*cpu))).collect();
@@ -156,15 +156,11 @@ fn cpu_models(cpuinfo: &str) -> Vec<String> {
 /// `nohz_full=`). The kernel shows `(null)` if there are none.
 #[must_use]
 pub fn nohz_full(sysfs: &Path) -> Vec<u32> {
-    read_list(&sysfs.join("devices/system/cpu/nohz_full")).unwrap_or_default()
-}
-
-fn read_list(path: &Path) -> Option<Vec<u32>> {
-    cpulist::parse(&fs::read_to_string(path).ok()?)
+    cpulist::read(&sysfs.join("devices/system/cpu/nohz_full")).unwrap_or_default()
 }
 
 fn first(path: &Path) -> Option<u32> {
-    read_list(path)?.first().copied()
+    cpulist::read(path)?.first().copied()
 }
 
 /// Return the numbers of the directories `cpuN`, without those of CPUs that are offline.

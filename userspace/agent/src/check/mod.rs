@@ -317,7 +317,7 @@ impl ExaminedRoot {
     fn counters(&self) -> Finding {
         const WITHOUT: &str =
             "tasks are placed by capacity alone; in a VM, give it a virtual PMU to have them classified";
-        let cpus = self.text("sys/devices/system/cpu/online").and_then(|list| cpulist::parse(&list));
+        let cpus = cpulist::read(&self.root.join("sys/devices/system/cpu/online"));
         let services = survey(&self.root, &cpus.unwrap_or_default());
         let served = services.iter().filter_map(|service| {
             let (pmu, origin) = service.by.as_ref().ok()?;

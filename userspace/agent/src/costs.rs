@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Owner of the costs of a run, and the only path on which they reach the kernel side.
+//! The costs of the CPUs during a run: their owner, and the only path on which they reach the kernel side.
 //!
 //! # Problem
 //! Recalibration and the audit of swaps change what CPUs cost. The status, systemd, the planner and
