@@ -229,12 +229,10 @@ mod tests {
     use crate::topology::Cpu;
 
     fn capacity() -> Capacity {
-        let cpus = (0..3).map(|cpu| Cpu { cpu, core: cpu, llc: 0, node: 0 }).collect();
-        let topology = Topology { cpus, possible: vec![0, 1, 2], llc_bytes: 0 };
         let text = r#"{"version": 1, "cpus": [{"cpu": 0, "cost_permille": [1000, 1000, 1000]},
             {"cpu": 1, "cost_permille": [2500, 1000, 1000]}, {"cpu": 2, "cost_permille": [2500, 1000, 1000]}]}"#;
         let file: CapacityFile = serde_json::from_str(text).unwrap();
-        Capacity { table: file.table(&topology).unwrap(), file, seen: Vec::new() }
+        Capacity { table: file.table(&Topology::flat(3)).unwrap(), file, seen: Vec::new() }
     }
 
     #[test]

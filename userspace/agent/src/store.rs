@@ -280,19 +280,13 @@ mod tests {
     use crate::calibrate::evaluate;
     use crate::counter_model::{CounterModel, CounterSet};
     use crate::failure::Exit;
-    use crate::topology::Cpu;
     use bias_policy::model::{CpuModel, Errors, SCALE_MAX, Scale};
     use proptest::prelude::*;
     use std::os::unix::fs::PermissionsExt;
 
-    fn topology(count: u32) -> Topology {
-        let cpus = (0..count).map(|cpu| Cpu { cpu, core: cpu, llc: 0, node: 0 });
-        Topology { cpus: cpus.collect(), possible: (0..count).collect(), llc_bytes: 0 }
-    }
-
-    /// A topology like [`topology`], with two CPUs per core.
+    /// A topology with two CPUs per core.
     fn smt(count: u32) -> Topology {
-        let mut topology = topology(count);
+        let mut topology = Topology::flat(count);
         for cpu in &mut topology.cpus {
             cpu.core = cpu.cpu / 2 * 2;
         }
@@ -302,7 +296,8 @@ mod tests {
     fn calibration(count: u32, samples: u32) -> Calibration {
         let times = |factor: u32| (0..samples).map(|i| f64::from(factor * (100 + i % 7))).collect::<Vec<_>>();
         let cpus = (0..count).map(|cpu| CpuSamples { cpu, times: [times(1 + cpu % 2), times(1), times(1)] });
-        evaluate(&topology(count).cpus, cpus.collect(), Conditions::made_up(), SplitRule::default()).unwrap()
+        evaluate(&Topology::flat(count).cpus, cpus.collect(), Conditions::made_up(), SplitRule::default())
+            .unwrap()
     }
 
     /// A calibration like [`calibration`], with a counter model of `count` CPUs.
@@ -321,7 +316,7 @@ mod tests {
     }
 
     fn refusal(text: &str) -> String {
-        CapacityFile::parse(text).and_then(|file| file.table(&topology(2))).unwrap_err()
+        CapacityFile::parse(text).and_then(|file| file.table(&Topology::flat(2))).unwrap_err()
     }
 
     const BY_HAND: &str = r#"{"version": 1, "cpus": [{"cpu": 0, "cost_permille": [1000, 1000, 1000]},
@@ -329,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_file_written_by_hand_gets_classes_by_cost() {
-        let table = CapacityFile::parse(BY_HAND).unwrap().table(&topology(2)).unwrap();
+        let table = CapacityFile::parse(BY_HAND).unwrap().table(&Topology::flat(2)).unwrap();
         assert_eq!(table.get(1).unwrap().class, Class::Slow);
     }
 
@@ -338,22 +333,22 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("new/capacity.json");
         let calibration = calibration(2, 40);
-        let file = CapacityFile::of(&calibration, &topology(2));
+        let file = CapacityFile::of(&calibration, &Topology::flat(2));
         file.write(&path).unwrap();
         file.write(&path).unwrap();
         let read = CapacityFile::read(&path).unwrap();
         assert_eq!(read, file);
-        assert_eq!(read.table(&topology(2)).unwrap(), calibration.table);
+        assert_eq!(read.table(&Topology::flat(2)).unwrap(), calibration.table);
         assert_eq!(read.samples(), calibration.samples);
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]
     fn the_scales_of_the_counters_are_kept_and_older_files_have_none() {
-        let text = CapacityFile::of(&counted(2), &topology(2)).to_text().unwrap();
+        let text = CapacityFile::of(&counted(2), &Topology::flat(2)).to_text().unwrap();
         assert_eq!(CapacityFile::parse(&text).unwrap().model, counted(2).model);
         assert_eq!(CapacityFile::parse(BY_HAND).unwrap().model, None);
-        let older = CapacityFile::of(&calibration(2, 40), &topology(2)).to_text().unwrap();
+        let older = CapacityFile::of(&calibration(2, 40), &Topology::flat(2)).to_text().unwrap();
         assert!(!older.contains("\"model\":"));
         assert_eq!(CapacityFile::parse(&older).unwrap().model, None);
         let wild = text.replacen(&SCALE_MAX.to_string(), "0", 1);
@@ -373,7 +368,7 @@ mod tests {
         let usual = CapacityFile::parse(BY_HAND).unwrap().table(&smt(2)).unwrap();
         assert!(usual.cpus.iter().all(|entry| entry.shared_permille == SHARED_DEFAULT));
         // A CPU whose sibling is offline has its core to itself.
-        let alone = CapacityFile::parse(&text).unwrap().table(&self::topology(4)).unwrap();
+        let alone = CapacityFile::parse(&text).unwrap().table(&Topology::flat(4)).unwrap();
         assert!(alone.cpus.iter().all(|entry| entry.shared_permille == [SHARED_NONE; COMPONENTS]));
         let wild = CapacityFile::parse(&text.replace("1710", "4001")).unwrap().table(&topology).unwrap_err();
         assert!(wild.contains("shared execute factor of 4001"), "{wild}");
@@ -381,7 +376,7 @@ mod tests {
 
     #[test]
     fn the_largest_machine_fits_the_limit_of_reading() {
-        let text = CapacityFile::of(&counted(1024), &topology(1024)).to_text().unwrap();
+        let text = CapacityFile::of(&counted(1024), &Topology::flat(1024)).to_text().unwrap();
         assert!(text.len() as u64 <= safefile::MAX_BYTES, "{} bytes", text.len());
     }
 
@@ -410,7 +405,8 @@ mod tests {
     #[test]
     fn a_directory_is_not_overwritten() {
         let directory = tempfile::tempdir().unwrap();
-        let failure = CapacityFile::of(&calibration(1, 9), &topology(1)).write(directory.path()).unwrap_err();
+        let failure =
+            CapacityFile::of(&calibration(1, 9), &Topology::flat(1)).write(directory.path()).unwrap_err();
         assert_eq!(failure.exit, Exit::Usage);
     }
 
@@ -420,7 +416,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("fifo");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRUSR).unwrap();
-        let failure = CapacityFile::of(&calibration(1, 9), &topology(1)).write(&path).unwrap_err();
+        let failure = CapacityFile::of(&calibration(1, 9), &Topology::flat(1)).write(&path).unwrap_err();
         assert_eq!(failure.exit, Exit::Usage);
         assert!(failure.message.ends_with("is a FIFO; name a file"), "{}", failure.message);
         assert!(path.metadata().unwrap().file_type().is_fifo());
@@ -433,7 +429,7 @@ mod tests {
             let at = at % bytes.len();
             bytes[at] = byte;
             let text = String::from_utf8(bytes).unwrap();
-            if let Ok(table) = CapacityFile::parse(&text).and_then(|file| file.table(&topology(2))) {
+            if let Ok(table) = CapacityFile::parse(&text).and_then(|file| file.table(&Topology::flat(2))) {
                 prop_assert!(table.check().is_ok());
             }
         }

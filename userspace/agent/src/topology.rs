@@ -117,6 +117,15 @@ impl Topology {
     }
 }
 
+#[cfg(test)]
+impl Topology {
+    /// Return a machine of CPUs that share a last-level cache and a node, each on its own core.
+    pub(crate) fn flat(cpus: u32) -> Self {
+        let cpu = |cpu| Cpu { cpu, core: cpu, llc: 0, node: 0 };
+        Self { cpus: (0..cpus).map(cpu).collect(), possible: (0..cpus).collect(), llc_bytes: 0 }
+    }
+}
+
 impl MachineIdentity {
     /// Return the first difference to the `present` machine, in words; None when both are the same.
     #[must_use]

@@ -289,10 +289,6 @@ mod tests {
     use bias_policy::table::Class;
     use std::sync::Mutex;
 
-    fn cpus(count: u32) -> Vec<Cpu> {
-        (0..count).map(|cpu| Cpu { cpu, core: cpu, llc: 0, node: 0 }).collect()
-    }
-
     #[test]
     fn samples_become_costs_spreads_and_classes() {
         let times = |factor: f64| (0..40).map(|i| factor * (100.0 + f64::from(i % 5))).collect::<Vec<_>>();
@@ -301,7 +297,8 @@ mod tests {
             .zip(0..)
             .map(|(f, cpu)| CpuSamples { cpu, times: [times(*f), times(1.0), times(1.0)] });
         let calibration =
-            evaluate(&cpus(2), samples.collect(), Conditions::made_up(), SplitRule::default()).unwrap();
+            evaluate(&Topology::flat(2).cpus, samples.collect(), Conditions::made_up(), SplitRule::default())
+                .unwrap();
         let slow = calibration.table.get(1).unwrap();
         assert_eq!((slow.cost_permille, slow.class), ([2500, 1000, 1000], Class::Slow));
         assert!(slow.spread_permille[0] > 0 && slow.spread_permille[0] < 50);
@@ -310,7 +307,8 @@ mod tests {
     #[test]
     fn a_cpu_without_samples_is_an_error_not_a_guess() {
         let samples = vec![CpuSamples { cpu: 0, times: Default::default() }];
-        let failure = evaluate(&cpus(1), samples, Conditions::made_up(), SplitRule::default()).unwrap_err();
+        let failure = evaluate(&Topology::flat(1).cpus, samples, Conditions::made_up(), SplitRule::default())
+            .unwrap_err();
         assert!(failure.message.contains("execute kernel"));
     }
 

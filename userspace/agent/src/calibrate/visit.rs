@@ -290,13 +290,9 @@ impl Pace {
     /// ones: below the timing granularity of a hypervisor or emulator they show a speed that does
     /// not exist. So the search tries its choice and corrects it until a chunk takes between half
     /// and three times `chunk`.
-    pub fn find(&mut self, chunk: Duration, mut run: impl FnMut(u64)) {
-        self.find_timed(chunk, |steps| time(steps, &mut run));
-    }
-
-    /// Run the search of `find` on a loop that reports its own duration, so that tests need no
-    /// clock.
-    fn find_timed(&mut self, chunk: Duration, mut time: impl FnMut(u64) -> Duration) {
+    ///
+    /// `time` runs the given number of steps and returns their duration.
+    fn find(&mut self, chunk: Duration, mut time: impl FnMut(u64) -> Duration) {
         let mut steps = self.steps.max(1);
         for _ in 0..MAX_TRIALS {
             let elapsed = time(steps);
@@ -329,7 +325,7 @@ impl Pace {
         mut run: impl FnMut(u64),
     ) -> Vec<f64> {
         let start = Instant::now();
-        self.find(chunk, &mut run);
+        self.find(chunk, |steps| time(steps, &mut run));
         let mut samples = Vec::new();
         while samples.len() < least || start.elapsed() < budget {
             samples.push(self.sample(&mut run));
@@ -538,7 +534,7 @@ mod tests {
         let chunk = Duration::from_millis(2);
         let mut pace = Pace::default();
         let mut calls = 0;
-        pace.find_timed(chunk, |steps| {
+        pace.find(chunk, |steps| {
             calls += 1;
             // The first call is delayed by more than a chunk; later ones take a microsecond per
             // step.
@@ -554,7 +550,7 @@ mod tests {
         let chunk = Duration::from_millis(2);
         let mut pace = Pace::default();
         let mut calls = 0;
-        pace.find_timed(chunk, |steps| {
+        pace.find(chunk, |steps| {
             calls += 1;
             Duration::from_micros(steps) + if calls % 3 == 0 { chunk * 10 } else { Duration::ZERO }
         });
@@ -568,7 +564,7 @@ mod tests {
     #[test]
     fn a_loop_that_takes_no_time_does_not_hang() {
         let mut pace = Pace::default();
-        pace.find(Duration::from_secs(3600), |_| {});
+        pace.find(Duration::from_secs(3600), |steps| time(steps, &mut |_| {}));
         assert!(pace.steps > 0);
     }
 

@@ -26,7 +26,7 @@ use kfuncs::{Availability, NEEDS, judge};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Effect of a finding on the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -140,7 +140,7 @@ pub(crate) const NO_JIT: (&str, &str) = (
 /// Examine the machine whose /sys and /proc are below `root`.
 #[must_use]
 pub fn examine(root: &Path) -> CheckReport {
-    let machine = ExaminedRoot { root: root.to_owned() };
+    let machine = ExaminedRoot(root);
     let mut findings = vec![machine.sched_ext()];
     // A kernel without sched_ext lacks all its functions, and naming each would hide the cause.
     if findings.iter().all(|finding| finding.status == Status::Ok) {
@@ -160,9 +160,7 @@ pub fn examine(root: &Path) -> CheckReport {
     CheckReport { kernel: machine.release(), findings }
 }
 
-struct ExaminedRoot {
-    root: PathBuf,
-}
+struct ExaminedRoot<'a>(&'a Path);
 
 fn finding(
     subject: &'static str,
@@ -211,21 +209,21 @@ fn kernel_functions(btf: &Btf) -> Vec<Finding> {
     findings
 }
 
-impl ExaminedRoot {
+impl ExaminedRoot<'_> {
     fn text(&self, path: &str) -> Option<String> {
-        Some(fs::read_to_string(self.root.join(path)).ok()?.trim().to_owned())
+        Some(fs::read_to_string(self.0.join(path)).ok()?.trim().to_owned())
     }
 
     fn release(&self) -> String {
-        kernel::release(&self.root).unwrap_or_else(|| "unknown".to_owned())
+        kernel::release(self.0).unwrap_or_else(|| "unknown".to_owned())
     }
 
     fn sched_ext(&self) -> Finding {
         let release = self.release();
-        if self.root.join("sys/kernel/sched_ext").is_dir() {
+        if self.0.join("sys/kernel/sched_ext").is_dir() {
             return finding("sched_ext", Status::Ok, format!("kernel {release} has sched_ext"), "");
         }
-        let (found, remedy) = if !self.root.join("sys/kernel").is_dir() {
+        let (found, remedy) = if !self.0.join("sys/kernel").is_dir() {
             ("sysfs is not mounted".to_owned(), "mount it on /sys")
         } else if kernel::is_before(&release, (6, 12)) {
             (
@@ -240,7 +238,7 @@ impl ExaminedRoot {
     }
 
     fn btf(&self) -> Result<Btf, Finding> {
-        let path = self.root.join("sys/kernel/btf/vmlinux");
+        let path = self.0.join("sys/kernel/btf/vmlinux");
         if !path.exists() {
             let found = "the kernel shows no type information in /sys/kernel/btf/vmlinux";
             return Err(finding("btf", Status::Missing, found, "boot one with CONFIG_DEBUG_INFO_BTF=y"));
@@ -254,7 +252,7 @@ impl ExaminedRoot {
     /// Return a finding for each known defect of the kernel that can occur here.
     fn defects(&self, btf: &Btf) -> Vec<Finding> {
         let release = self.release();
-        let possible = defects::possible(&release, &self.root, btf);
+        let possible = defects::possible(&release, self.0, btf);
         let found = |what| format!("kernel {release} has a known defect: {what}");
         possible.map(|defect| finding("defect", Status::Limited, found(defect.what), defect.remedy)).collect()
     }
@@ -305,7 +303,7 @@ impl ExaminedRoot {
     /// Return a finding if the kernel ended a scheduler since boot.
     fn ejections(&self) -> Option<Finding> {
         let directory = journal::DIRECTORY.trim_start_matches('/');
-        let past = ejections::last(&self.root.join(directory));
+        let past = ejections::last(&self.0.join(directory));
         let last = ejections::lines(past.last().map(std::slice::from_ref)?, boot_time::wall_ms()).pop()?;
         let found = format!("the kernel has ended scx_bias; last {last}");
         let remedy = format!("report it with the dump in its log (`journalctl -u scx_bias`){REPORT_TO}");
@@ -317,8 +315,8 @@ impl ExaminedRoot {
     fn counters(&self) -> Finding {
         const WITHOUT: &str =
             "tasks are placed by capacity alone; in a VM, give it a virtual PMU to have them classified";
-        let cpus = cpulist::read(&self.root.join("sys/devices/system/cpu/online"));
-        let services = survey(&self.root, &cpus.unwrap_or_default());
+        let cpus = cpulist::read(&self.0.join("sys/devices/system/cpu/online"));
+        let services = survey(self.0, &cpus.unwrap_or_default());
         let served = services.iter().filter_map(|service| {
             let (pmu, origin) = service.by.as_ref().ok()?;
             Some(format!("{pmu} of CPU {} ({origin})", cpulist::format(&service.cpus)))

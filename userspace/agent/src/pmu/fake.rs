@@ -23,10 +23,7 @@ pub struct FakeSysfs {
 
 impl FakeSysfs {
     pub fn new(cpus: u32) -> Self {
-        let cpu = |cpu| Cpu { cpu, core: cpu, llc: 0, node: 0 };
-        let topology =
-            Topology { cpus: (0..cpus).map(cpu).collect(), possible: (0..cpus).collect(), llc_bytes: 0 };
-        Self { directory: tempfile::tempdir().unwrap(), topology }
+        Self { directory: tempfile::tempdir().unwrap(), topology: Topology::flat(cpus) }
     }
 
     pub fn root(&self) -> &Path {

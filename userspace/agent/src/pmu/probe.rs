@@ -23,7 +23,6 @@
 use super::events::Role;
 use super::group::{CounterReading, Delta, Group};
 use crate::affinity::pin;
-use crate::failure::Failure;
 use crate::loops::{Branches, Chase, LINE_BYTES, LOADS_PER_STEP, branches};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -36,12 +35,9 @@ struct StallLoops {
 
 impl StallLoops {
     /// Build a memory loop over `bytes`, which should exceed the caches: see
-    /// [`crate::calibrate::Conditions::external_bytes`].
-    ///
-    /// # Errors
-    /// Runtime failure when the memory cannot be mapped.
-    fn new(bytes: usize) -> Result<Self, Failure> {
-        Ok(Self { far: Chase::new(bytes)?, at: Mutex::new(0) })
+    /// [`crate::calibrate::Conditions::external_bytes`]. None when the memory cannot be mapped.
+    fn new(bytes: usize) -> Option<Self> {
+        Some(Self { far: Chase::new(bytes).ok()?, at: Mutex::new(0) })
     }
 
     /// Wait for memory: 65 536 dependent loads, or one round if the set is smaller.
@@ -98,9 +94,9 @@ impl Lazy {
     /// None when these could not be run or read.
     pub(super) fn measure(&self, group: &Group) -> Option<(Delta, Delta)> {
         let with = |loops: &Option<StallLoops>| measure(group, loops.as_ref()?);
-        let first = with(self.small.get_or_init(|| StallLoops::new(SMALL_BYTES).ok()))?;
+        let first = with(self.small.get_or_init(|| StallLoops::new(SMALL_BYTES)))?;
         match first.0.count(Role::External) {
-            Some(0) => with(self.large.get_or_init(|| StallLoops::new(self.large_bytes).ok())),
+            Some(0) => with(self.large.get_or_init(|| StallLoops::new(self.large_bytes))),
             _ => Some(first),
         }
     }
