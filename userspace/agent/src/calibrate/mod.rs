@@ -13,15 +13,16 @@
 //! caches. A stall is the difference to the same loop without stalls.
 //!
 //! Each CPU is visited in several rounds, in alternating order, so that slow drift of the machine
-//! affects all CPUs alike. A visit begins once the CPU's clock has settled
-//! ([`settle`]). It lasts some fifty milliseconds and consists of chunks of two
-//! milliseconds ([`visit`]). The cost is the ratio of medians.
+//! affects all CPUs alike. A visit ([`visit`]) begins once the CPU's clock has settled ([`settle`]).
+//! It lasts some fifty milliseconds and consists of chunks of two milliseconds. The cost is the
+//! ratio of medians.
 //!
 //! CPUs are measured one at a time while the budget allows. Beyond that, CPUs of different cores
 //! are measured in parallel ([`settings`]). A last step measures what SMT siblings take from each
 //! other ([`siblings`]). The raw samples are kept, because the classes are decided on them.
-//! Counters, where present, are read around every loop, which shows what their counts stand for
-//! ([`visit`]).
+//! Counters, where present, are read around every loop. [`bias_policy::model`] fits scales to the
+//! counts and predicts the loops' times. The counts over the two loops that stall also show which
+//! events are dead, so that these need no probe.
 //!
 //! # Invariants
 //! No sample is invented, and only warm-ups are dropped. A CPU that cannot be measured is an error,

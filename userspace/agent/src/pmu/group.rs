@@ -237,20 +237,7 @@ impl Group {
 
     /// Classify the counters. `refusal` says why no better ones are open.
     pub(super) fn worth(&self, refusal: Option<String>) -> CounterState {
-        CounterState::of(&self.events, || {
-            let external = match self.unit(Role::External) {
-                None => Some("external stalls are not counted"),
-                Some(Unit::Misses) => Some("external stalls are counted as misses"),
-                Some(_) => None,
-            };
-            let internal = self.unit(Role::Internal).is_none().then_some("internal stalls are not counted");
-            let lacks: Vec<&str> = external.into_iter().chain(internal).collect();
-            let why = refusal.unwrap_or_else(|| {
-                "no better events are known for this core; name some with --events if its manual has them"
-                    .to_owned()
-            });
-            format!("{}: {why}", lacks.join(" and "))
-        })
+        CounterState::of(&self.events, refusal)
     }
 
     /// Return a sentence for a counter that stays at zero.
@@ -285,14 +272,24 @@ pub enum CounterState {
 }
 
 impl CounterState {
-    /// Classify a set of opened events. `reason` gives the cause if the set is not full.
-    fn of(events: &Events, reason: impl FnOnce() -> String) -> Self {
-        let timed = |role: Role| events[role.index()].as_ref().is_some_and(|e| e.unit.is_time());
-        if timed(Role::External) && timed(Role::Internal) {
-            Self::Full
-        } else {
-            Self::Degraded { reason: reason() }
+    /// Classify a set of opened events. `refusal` says why no better ones are open.
+    fn of(events: &Events, refusal: Option<String>) -> Self {
+        let lacking = |role: Role| match &events[role.index()] {
+            None => Some(format!("{} stalls are not counted", role.name())),
+            Some(event) if !event.unit.is_time() => {
+                Some(format!("{} stalls are counted as misses", role.name()))
+            }
+            Some(_) => None,
+        };
+        let lacks: Vec<_> = [Role::External, Role::Internal].into_iter().filter_map(lacking).collect();
+        if lacks.is_empty() {
+            return Self::Full;
         }
+        let why = refusal.unwrap_or_else(|| {
+            "no better events are known for this core; name some with --events if its manual has them"
+                .to_owned()
+        });
+        Self::Degraded { reason: format!("{}: {why}", lacks.join(" and ")) }
     }
 
     /// Return the cause why the set is not full; None when it is.
@@ -505,12 +502,13 @@ mod tests {
         let event = |unit| Some(PerfEvent { name: "e".into(), kind: 4, config: [0; 3], unit });
         let events =
             |external| [event(Unit::Cycles), event(Unit::Instructions), external, event(Unit::Cycles)];
-        assert_eq!(
-            CounterState::of(&events(event(Unit::Slots { width: 4 })), String::new),
-            CounterState::Full
-        );
-        for external in [event(Unit::Misses), None] {
-            assert_eq!(CounterState::of(&events(external), || "why".into()).reason(), Some("why"));
+        let state = |external| CounterState::of(&events(external), Some("why".into()));
+        assert_eq!(state(event(Unit::Slots { width: 4 })), CounterState::Full);
+        for (external, reason) in [
+            (event(Unit::Misses), "external stalls are counted as misses: why"),
+            (None, "external stalls are not counted: why"),
+        ] {
+            assert_eq!(state(external), CounterState::Degraded { reason: reason.into() });
         }
     }
 
