@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The CPUs and the policy of a thread, on machines of any size.
 //!
-//! nix does not suffice for the CPUs: its `CpuSet` ends at 1024 CPUs. On a machine that may have more, the
-//! kernel refuses to write the mask into a smaller one (EINVAL, sched_getaffinity(2)), even if few
-//! are online.
+//! nix does not suffice for the CPUs: its `CpuSet` ends at 1024 CPUs. On a machine that may have
+//! more, the kernel refuses to write the mask into a smaller one (EINVAL, sched_getaffinity(2)),
+//! even if few are online.
 
 use crate::cpulist;
 use crate::failure::{Failure, REPORT_TO};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! The costs of the CPUs during a run: their owner, and the only path on which they reach the kernel side.
+//! The costs of the CPUs during a run: their owner, and the only path on which they reach the
+//! kernel side.
 //!
 //! # Problem
 //! Recalibration and the audit of swaps change what CPUs cost. The status, systemd, the planner and

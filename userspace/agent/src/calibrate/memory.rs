@@ -132,7 +132,8 @@ const FLAT: f64 = 1.2;
 /// Bounds of the set when the reported cache decides its size [bytes].
 const BOUNDS: (u64, u64) = (8 << 20, 256 << 20);
 
-/// Return the size of the far set [bytes] for a machine that reports a last-level cache of `llc_bytes`.
+/// Return the size of the far set [bytes] for a machine that reports a last-level cache of
+/// `llc_bytes`.
 ///
 /// `latency_ns` builds a set of the given size and measures how long a load stalls. Its first error
 /// ends the search and is returned.

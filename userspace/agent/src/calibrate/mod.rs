@@ -13,9 +13,9 @@
 //! caches. A stall is the difference to the same loop without stalls.
 //!
 //! Each CPU is visited in several rounds, in alternating order, so that slow drift of the machine
-//! affects all CPUs alike. A visit ([`visit`]) begins once the CPU's clock has settled ([`settle`]).
-//! It lasts some fifty milliseconds and consists of chunks of two milliseconds. The cost is the
-//! ratio of medians.
+//! affects all CPUs alike. A visit ([`visit`]) begins once the CPU's clock has settled
+//! ([`settle`]). It lasts some fifty milliseconds and consists of chunks of two milliseconds. The
+//! cost is the ratio of medians.
 //!
 //! CPUs are measured one at a time while the budget allows. Beyond that, CPUs of different cores
 //! are measured in parallel ([`settings`]). A last step measures what SMT siblings take from each

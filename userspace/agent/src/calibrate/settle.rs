@@ -19,9 +19,9 @@
 //! hypervisor may run a CPU in bursts, which only a sum shows. If the mean is longer by more than a
 //! tenth, it counts instead.
 //!
-//! The thread sleeps for a moment now and then. schedutil looks at the clock of a real-time task only
-//! when the task becomes runnable. Where the kernel does not know the present clock, each look raises
-//! it by a quarter at most.
+//! The thread sleeps for a moment now and then. schedutil looks at the clock of a real-time task
+//! only when the task becomes runnable. Where the kernel does not know the present clock, each look
+//! raises it by a quarter at most.
 //!
 //! # Limits
 //! A governor that raises the clock later than after [`PATIENCE`] is not waited for.

@@ -24,8 +24,8 @@
 //! all visits are added up, and the times are kept for the median.
 //!
 //! CPUs of one core are visited together ([`Meeting`]). All threads wait for each other before a
-//! loop. After it, each continues the loop, untimed, until all have finished. The first wait sleeps,
-//! so that a SCHED_FIFO thread does not keep another one from getting to its CPU.
+//! loop. After it, each continues the loop, untimed, until all have finished. The first wait
+//! sleeps, so that a SCHED_FIFO thread does not keep another one from getting to its CPU.
 //!
 //! # Invariants
 //! A sample is nanoseconds per step. The first chunk of a loop is never a sample. A visit adds no
@@ -54,16 +54,16 @@ use std::time::{Duration, Instant};
 
 /// Fewest samples of a loop per visit.
 const MIN_SAMPLES: usize = 2;
-/// Most by which visits with the same clock differ in the time of a step. A governor changes clocks by
-/// more, and may leave a low one for a whole visit.
+/// Most by which visits with the same clock differ in the time of a step. A governor changes clocks
+/// by more, and may leave a low one for a whole visit.
 const OTHER_CLOCK: f64 = 1.1;
 /// Least stall, as a share of the time of the loop that stalls. It keeps ratios finite.
 const MIN_STALL: f64 = 0.01;
 
 /// Shares of a visit [permille]. The rest pays for migrating to the CPU and back.
 ///
-/// A visit begins when the clock has settled. The memory loops come first, because they depend least
-/// on a clock that still changes.
+/// A visit begins when the clock has settled. The memory loops come first, because they depend
+/// least on a clock that still changes.
 const SHARE_FAR: u32 = 210;
 const SHARE_NEAR: u32 = 110;
 const SHARE_MIDDLE: u32 = 110;

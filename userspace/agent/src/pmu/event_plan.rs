@@ -187,8 +187,8 @@ fn merge(events: Events, named: &Events) -> Events {
 pub struct Coverage {
     /// The CPU numbers, ascending.
     pub cpus: Vec<u32>,
-    /// The name of the PMU that serves them and the origin of the events to try first, or the reason
-    /// why there is none, with a remedy.
+    /// The name of the PMU that serves them and the origin of the events to try first, or the
+    /// reason why there is none, with a remedy.
     pub by: Result<(String, String), String>,
 }
 

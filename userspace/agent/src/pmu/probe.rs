@@ -90,8 +90,8 @@ impl Lazy {
         Self { small: OnceLock::new(), large: OnceLock::new(), large_bytes }
     }
 
-    /// Return the counts of a group over the loop that waits for memory and the one that mispredicts;
-    /// None when these could not be run or read.
+    /// Return the counts of a group over the loop that waits for memory and the one that
+    /// mispredicts; None when these could not be run or read.
     pub(super) fn measure(&self, group: &Group) -> Option<(Delta, Delta)> {
         let with = |loops: &Option<StallLoops>| measure(group, loops.as_ref()?);
         let first = with(self.small.get_or_init(|| StallLoops::new(SMALL_BYTES)))?;

@@ -27,31 +27,32 @@
 //!
 //! **Siblings.** A thread of a core is slower while its siblings run. A check beside a busy sibling
 //! takes 1.6 times as long as expected. Two of them agree, and the CPU would count as throttled. A
-//! sibling is busy with a task, or with a check of its own. So one check at a time is under way on a
-//! core. When it ends, its result counts if it is not slower than expected: siblings only lengthen a
-//! check. A slower one counts if no sibling ran for more than [`QUIET_NS`] since the check was asked
-//! for. Such a check lasts 40 ms at least, so that little lengthens it by 2 % at most.
+//! sibling is busy with a task, or with a check of its own. So one check at a time is under way on
+//! a core. When it ends, its result counts if it is not slower than expected: siblings only
+//! lengthen a check. A slower one counts if no sibling ran for more than [`QUIET_NS`] since the
+//! check was asked for. Such a check lasts 40 ms at least, so that little lengthens it by 2 % at
+//! most.
 //!
 //! **Late CPUs.** The kernel side treats a CPU without an entry as a fast one with the best costs.
-//! Where that is wrong, it attracts tasks. A periodic check compares the online CPUs with the table.
-//! A missing CPU is measured as by a spot check, but ahead of other tasks, because it may never
-//! idle. The result makes its entry ([`bias_policy::recal::Recal::join`]), and from then on it is
-//! followed like any other CPU. If the table has no reference of a calibrated CPU, one CPU of each
-//! class is measured as well.
+//! Where that is wrong, it attracts tasks. A periodic check compares the online CPUs with the
+//! table. A missing CPU is measured as by a spot check, but ahead of other tasks, because it may
+//! never idle. The result makes its entry ([`bias_policy::recal::Recal::join`]), and from then on
+//! it is followed like any other CPU. If the table has no reference of a calibrated CPU, one CPU of
+//! each class is measured as well.
 //!
 //! # Invariants
 //! Without readings nothing changes, and the status says so. The watching thread never waits for a
 //! measurement. Each step begins at most [`SPOTS`] checks. On hardware a check takes some hundred
-//! microseconds, or 40 ms and more where a CPU seems to have changed. No result that counts contains
-//! more of a sibling's work than [`QUIET_NS`].
+//! microseconds, or 40 ms and more where a CPU seems to have changed. No result that counts
+//! contains more of a sibling's work than [`QUIET_NS`].
 //!
 //! # Limits
 //! With opted-in cgroups, an idle CPU may be busy for the default scheduler. Its check then takes
-//! too long and is dropped. Tasks of other scheduling classes are not seen on a sibling. A CPU whose
-//! siblings always run a little keeps its speed until its cycles show another one. CPUs that come
-//! online later are measured whatever their siblings do. Until the next start, such a CPU stays in
-//! the last-level cache that the kernel side uses for unknown CPUs, and limits of its clock are not
-//! read.
+//! too long and is dropped. Tasks of other scheduling classes are not seen on a sibling. A CPU
+//! whose siblings always run a little keeps its speed until its cycles show another one. CPUs that
+//! come online later are measured whatever their siblings do. Until the next start, such a CPU
+//! stays in the last-level cache that the kernel side uses for unknown CPUs, and limits of its
+//! clock are not read.
 
 mod report;
 pub mod spot;

@@ -8,7 +8,8 @@
 //!
 //! # Approach
 //! Each check has a thread of its own, with SCHED_IDLE and pinned to the CPU, so that every task
-//! that wakes there goes first. It measures until the clock has settled ([`crate::calibrate::settle`]).
+//! that wakes there goes first. It measures until the clock has settled
+//! ([`crate::calibrate::settle`]).
 //!
 //! On virtual CPUs of a busy host no check agrees with the one before. Checks therefore have a
 //! [`Budget`].

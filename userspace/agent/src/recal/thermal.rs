@@ -18,15 +18,15 @@
 //!
 //! A thread of [`Listener`] sleeps until an event of the generic netlink family `thermal` arrives
 //! and passes it on. An event names the CPUs whose capability the HFI changed. Or it says that a
-//! trip point was crossed or a cooling device set, without naming a CPU. Either one is only a reason
-//! to take readings: HFI capabilities are ranks of the firmware, not costs. Since 6.10 or so the
-//! kernel enables the HFI only while a listener exists, so listening makes the events come. The
+//! trip point was crossed or a cooling device set, without naming a CPU. Either one is only a
+//! reason to take readings: HFI capabilities are ranks of the firmware, not costs. Since 6.10 or so
+//! the kernel enables the HFI only while a listener exists, so listening makes the events come. The
 //! constants are those of the kernel's `include/uapi/linux/thermal.h`.
 //!
 //! # Invariants
 //! A file that vanishes or holds no number is skipped until it can be read. Each call reads at most
-//! [`READ`] files, in rotation. Every message either is news or is ignored. The thread ends with the
-//! listener, and no other source wakes it.
+//! [`READ`] files, in rotation. Every message either is news or is ignored. The thread ends with
+//! the listener, and no other source wakes it.
 //!
 //! # Limits
 //! News that arrive faster than they are read are dropped: the queued ones have the same meaning.
