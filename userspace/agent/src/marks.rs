@@ -35,7 +35,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use tracing::{debug, warn};
 
-use crate::control::{Reach, listen};
+use crate::control::listen;
 
 /// Processes with hints at most, as the map has entries (`BIAS_HINT_TABLES`).
 const MAX_PROCESSES: usize = bias_policy::ffi::BIAS_HINT_TABLES as usize;
@@ -79,7 +79,8 @@ impl MarkServer {
     /// Serve on the default socket, or on `path`.
     pub(crate) fn launch(path: Option<&Path>) -> Result<Self> {
         let path = path.unwrap_or(Path::new(wire::PATH)).to_owned();
-        let listener = listen(&path, Reach::All)?;
+        let listener = listen(&path, 0o755, 0o666)?;
+        listener.set_nonblocking(true)?;
         let (_stop, stopped) = UnixStream::pair().context("cannot make a pair of sockets")?;
         let (sender, events) = unbounded();
         std::thread::Builder::new()

@@ -60,7 +60,7 @@ impl Feed {
     /// Connect, and read the totals from which the first interval counts.
     pub(super) fn open(options: &TopOptions) -> Result<Self, Failure> {
         let mut client = Client::connect(options.socket.as_deref())?;
-        let answer = client.tasks(&None)?;
+        let answer = client.tasks(None)?;
         let at = Instant::now();
         let mut totals = Totals::default();
         totals.advance(answer.tasks, true, Duration::ZERO);
@@ -72,11 +72,11 @@ impl Feed {
     pub(super) fn next(&mut self) -> Result<Snapshot, Failure> {
         // Few of thousands of tasks run in an interval, and the others cost time here and there.
         let since = (!self.totals.are_outdated()).then_some(self.number);
-        let answer = self.client.tasks(&since)?;
+        let answer = self.client.tasks(since)?;
         let at = Instant::now();
         let interval = at.duration_since(self.at);
         let rows = self.totals.advance(answer.tasks, since.is_none(), interval);
-        let mut snapshot = Snapshot::new(self.client.status()?, rows, interval);
+        let mut snapshot = Snapshot::new(answer.machine, answer.average_permille, rows, interval);
         let busy = snapshot.tasks.iter().filter(|row| row.share_permille >= BUSY_PERMILLE);
         snapshot.confined = confined::find_now(busy.map(|row| &row.task), &snapshot.machine);
         (self.number, self.at) = (answer.next, at);

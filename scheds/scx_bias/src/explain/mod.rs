@@ -68,10 +68,10 @@ pub fn status(socket: Option<&Path>, json: bool) -> Result<String, Failure> {
 
 /// Summarise the tasks. Ask again if the start of this program may have disturbed them.
 fn summary(client: &mut Client, machine: &Machine) -> Result<TaskSummary, Failure> {
-    let mut tasks = client.tasks(&None)?.tasks;
+    let mut tasks = client.tasks(None)?.tasks;
     if confined::are_doubtful(&tasks, machine) {
         std::thread::sleep(confined::SETTLE);
-        tasks = client.tasks(&None)?.tasks;
+        tasks = client.tasks(None)?.tasks;
     }
     Ok(TaskSummary::of(&tasks, machine))
 }
@@ -83,7 +83,7 @@ fn summary(client: &mut Client, machine: &Machine) -> Result<TaskSummary, Failur
 pub fn metrics(socket: Option<&Path>) -> anyhow::Result<String> {
     let mut client = Client::connect(socket)?;
     let report = client.status()?;
-    let tasks = client.tasks(&None).ok().map(|report| BiasCounts::of(&report.tasks));
+    let tasks = client.tasks(None).ok().map(|report| BiasCounts::of(&report.tasks));
     metrics::text(&report, tasks.as_ref(), &ejections::last(Path::new(journal::DIRECTORY)))
 }
 

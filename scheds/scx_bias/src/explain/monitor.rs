@@ -18,7 +18,7 @@ use bias_agent::failure::Failure;
 /// written.
 pub fn monitor(socket: Option<&Path>, interval: Duration, json: bool) -> Result<(), Failure> {
     let mut client = Client::connect(socket)?;
-    // The first answer has the totals since the start.
+    // The first request begins the first interval, and its answer has zeros.
     client.top()?;
     loop {
         sleep(interval);

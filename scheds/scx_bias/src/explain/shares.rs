@@ -31,7 +31,7 @@ use serde::Serialize;
 
 use super::confined::{self, Confined};
 use bias_agent::bpf::{Bias, TaskReport};
-use bias_agent::control::{Machine, StatusReport};
+use bias_agent::control::Machine;
 
 /// Tasks that may have ended before a list of all is due, however few there were.
 const FEW: usize = 1000;
@@ -123,11 +123,16 @@ impl TaskSummary {
 impl Snapshot {
     /// Summarise the tasks that ran in this interval.
     #[must_use]
-    pub fn new(status: StatusReport, tasks: Vec<TopRow>, interval: Duration) -> Self {
+    pub fn new(
+        machine: Machine,
+        average_permille: Option<u32>,
+        tasks: Vec<TopRow>,
+        interval: Duration,
+    ) -> Self {
         Self {
             interval_ms: interval.as_millis() as u64,
-            machine: status.machine,
-            average_permille: status.thresholds.average_permille,
+            machine,
+            average_permille,
             biases: BiasCounts::of(tasks.iter().map(|row| &row.task)),
             tasks,
             confined: Vec::new(),

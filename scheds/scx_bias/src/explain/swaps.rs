@@ -32,7 +32,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// is no error.
 pub fn swaps(socket: Option<&Path>, follow: bool, json: bool) -> Result<(), Failure> {
     let mut client = Client::connect(socket)?;
-    let mut report = client.swaps(&Some(0))?;
+    let mut report = client.swaps(Some(0))?;
     let mut out = io::stdout().lock();
     let mut text = match (json, follow) {
         (false, _) => text(&report),
@@ -49,9 +49,9 @@ pub fn swaps(socket: Option<&Path>, follow: bool, json: bool) -> Result<(), Fail
         sleep(INTERVAL);
         // A new instance counts from 0 again.
         let next = report.next;
-        report = client.swaps(&Some(next))?;
+        report = client.swaps(Some(next))?;
         if report.next < next {
-            report = client.swaps(&Some(0))?;
+            report = client.swaps(Some(0))?;
         }
         text = if json { lines(&report)? } else { entries(&report) };
     }

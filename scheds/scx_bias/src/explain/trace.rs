@@ -32,7 +32,7 @@ use super::top_table::gain;
 use super::words::{bias, reason};
 use bias_agent::failure::Failure;
 
-/// Time between answers: the instance gives 20 a second at most.
+/// Time between answers: shorter intervals cost the instance more than they show.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// A task with a smaller share has no slice [permille].
 const LEAST_PERMILLE: u32 = 1;

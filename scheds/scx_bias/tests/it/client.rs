@@ -133,9 +133,9 @@ fn the_running_instance_is_asked() {
         (&value["thresholds"]["high_permille"], &value["tasks"]["slow_biased"]),
         (&1800.into(), &1.into())
     );
-    let text = ask("top", 9, &["top", "--interval", "0.1", "--count", "2"], 0);
+    let text = ask("top", 3, &["top", "--interval", "0.1", "--count", "2"], 0);
     assert_eq!((text.matches("PID").count(), text.matches(" loop ").count()), (2, 2), "{text}");
-    let text = ask("lines", 9, &["top", "-i", "0.1", "-n", "3", "--json"], 0);
+    let text = ask("lines", 4, &["top", "-i", "0.1", "-n", "3", "--json"], 0);
     assert_eq!(text.lines().count(), 3);
     for line in text.lines() {
         let value: serde_json::Value = serde_json::from_str(line).unwrap();

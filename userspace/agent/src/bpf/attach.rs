@@ -17,7 +17,7 @@ use crate::bpf::exit::{ExitReport, Uei};
 use crate::bpf::libbpf_log;
 use crate::bpf::prepare;
 use crate::bpf::stats::Stats;
-use crate::bpf::task_report::{Reports, TasksReport};
+use crate::bpf::task_report::{Reports, TaskReport};
 use crate::bpf::verified;
 use crate::check::NO_JIT;
 use crate::failure::{Exit, Failure};
@@ -41,7 +41,6 @@ pub struct CpuCounters {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Band {
     /// Average speedup [permille] with `BIAS_AVERAGE_PLACES` binary places, 0 while there is none.
-    /// Average speedup.
     pub average: u32,
     pub(crate) low: u32,
     pub(crate) high: u32,
@@ -234,18 +233,20 @@ impl<'object> Attached<'object> {
     }
 
     /// Return a report of each task that has run, or has run since the report with the number
-    /// `since`. The number of another run means all tasks if this run has not reached it.
+    /// `since`, and the number of this report. The number of another run means all tasks if this
+    /// run has not reached it.
     ///
     /// # Errors
     /// Fail when the kernel has no iterator over tasks, or stops it.
-    pub(crate) fn tasks(&mut self, since: Option<u32>) -> Result<TasksReport> {
+    pub(crate) fn tasks(&mut self, since: Option<u32>) -> Result<(u32, Vec<TaskReport>)> {
         let reports = self.reports.as_ref().map_err(|error| anyhow!("{error:#}"))?;
-        let Some(bss) = self.skel.maps.bss_data.as_deref_mut() else {
-            return Ok(TasksReport { next: 0, tasks: reports.read()? });
-        };
-        bss.reports_since = since.filter(|since| *since <= bss.reports_epoch).unwrap_or(0);
-        bss.reports_epoch = bss.reports_epoch.wrapping_add(1);
-        Ok(TasksReport { next: bss.reports_epoch, tasks: reports.read()? })
+        let mut number = 0;
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.reports_since = since.filter(|since| *since <= bss.reports_epoch).unwrap_or(0);
+            bss.reports_epoch = bss.reports_epoch.wrapping_add(1);
+            number = bss.reports_epoch;
+        }
+        Ok((number, reports.read()?))
     }
 
     /// Detach the scheduler and return the report of its end.

@@ -27,7 +27,7 @@ pub use attach::{Band, CpuCounters};
 pub(crate) use cgroup_events::CgroupEvents;
 pub use exit::ExitReport;
 pub use stats::Stats;
-pub use task_report::{Bias, Reason, Stack, TaskReport, TasksReport};
+pub use task_report::{Bias, Reason, Stack, TaskReport};
 
 /// Directory in which the kernel reports the state of sched_ext.
 pub(crate) const SCHED_EXT: &str = "/sys/kernel/sched_ext";

@@ -163,15 +163,6 @@ impl From<&ffi::bias_task_report> for TaskReport {
     }
 }
 
-/// Answer to a request for tasks.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct TasksReport {
-    /// Number to request with next time, for the tasks that run from now on.
-    pub next: u32,
-    /// The tasks, in the order of their pids.
-    pub tasks: Vec<TaskReport>,
-}
-
 /// Convert nanoseconds to milliseconds, to the microsecond.
 fn ms(ns: u64) -> f64 {
     (ns / 1000) as f64 / 1000.0

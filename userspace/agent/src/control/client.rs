@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use scx_stats::prelude::{StatsRequest, StatsResponse};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::encoding::Answered;
 use crate::bpf;
 use crate::failure::{Exit, Failure, REPORT_TO};
 
@@ -28,6 +28,19 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Default socket, at which clients of scx_stats expect the running scheduler.
 pub(super) const PATH: &str = "/var/run/scx/root/stats";
+
+/// Line that answers, of the form that scx_stats gives it.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Answered<T> {
+    pub(super) args: AnsweredArgs<T>,
+    /// 0 if `resp` is the answer. Else it is the text of a refusal.
+    pub(super) errno: i32,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct AnsweredArgs<T> {
+    pub(super) resp: T,
+}
 
 /// A connection to the running instance.
 pub struct Client {
@@ -140,7 +153,7 @@ impl Trouble {
         match self {
             Self::Closed => Failure::kernel("scx_bias has just ended; start it with `sudo scx_bias`"),
             Self::Late => Failure::runtime(format!(
-                "the running scx_bias has not answered for {} s; look whether its process is stopped",
+                "the running scx_bias has not answered for {} s; look whether its process is stopped, or other clients keep it busy",
                 PATIENCE.as_secs()
             )),
             Self::Stranger => Failure::new(

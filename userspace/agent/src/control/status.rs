@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Status report of a running scheduler: its machine, its counters and its thresholds.
+//! Reports of a running scheduler that the daemon composes: its state, and its tasks.
 //!
 //! # Invariants
 //!
@@ -13,7 +13,7 @@ use bias_policy::ffi;
 use bias_policy::table::{COMPONENTS, CapacityTable, Class};
 use serde::{Deserialize, Serialize};
 
-use crate::bpf::{Band, CpuCounters, Stats};
+use crate::bpf::{Band, CpuCounters, Stats, TaskReport};
 use crate::optin::CgroupsReport;
 use crate::recal::RecalReport;
 use crate::swaps::SwapSummary;
@@ -42,6 +42,19 @@ pub struct StatusReport {
     pub swaps: SwapSummary,
     /// Totals since the start.
     pub statistics: Stats,
+}
+
+/// Answer to a request for tasks, with all that `top` and `trace` need of the state.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct TasksReport {
+    /// Number to request with next time, for the tasks that run from now on.
+    pub next: u32,
+    /// CPUs by class, from the table in force.
+    pub machine: Machine,
+    /// Average predicted speedup of running tasks, weighted by time [permille].
+    pub average_permille: Option<u32>,
+    /// The tasks, in the order of their pids.
+    pub tasks: Vec<TaskReport>,
 }
 
 /// Scope of scheduling and bias.

@@ -18,9 +18,8 @@ use crate::boot_time;
 use crate::bpf::Attached;
 use crate::bpf::ExitReport;
 use crate::bpf::Stats;
-use crate::bpf::TasksReport;
 use crate::control::{Instance, Server};
-use crate::control::{Machine, StatusReport, Thresholds};
+use crate::control::{Machine, StatusReport, TasksReport, Thresholds};
 use crate::costs::Live;
 use crate::daemon::printing::Printing;
 use crate::daemon::scope::CgroupScope;
@@ -167,6 +166,10 @@ impl Daemon<'_, '_, '_> {
         }
     }
 
+    fn thresholds(&self) -> Thresholds {
+        Thresholds::of(self.options.thresholds_permille, self.attached.band())
+    }
+
     fn take_over(&mut self) -> Result<ReloadReport, Failure> {
         let new = (self.config.reread)()?;
         let report = reload::differences(self.options, &new);
@@ -225,7 +228,7 @@ impl Instance for Daemon<'_, '_, '_> {
             scope,
             machine: Machine::of(self.live.table()),
             recalibration: self.recal.report(&self.live),
-            thresholds: Thresholds::of(options.thresholds_permille, attached.band()),
+            thresholds: self.thresholds(),
             knobs: Setting::KNOBS.iter().filter_map(knob).collect(),
             counters: attached.counters(),
             swaps: self.swaps.summary(),
@@ -238,7 +241,9 @@ impl Instance for Daemon<'_, '_, '_> {
     }
 
     fn tasks(&mut self, since: Option<u32>) -> Result<TasksReport> {
-        self.attached.tasks(since)
+        let (next, tasks) = self.attached.tasks(since)?;
+        let average_permille = self.thresholds().average_permille;
+        Ok(TasksReport { next, machine: Machine::of(self.live.table()), average_permille, tasks })
     }
 
     fn reload(&mut self) -> Result<ReloadReport, Failure> {

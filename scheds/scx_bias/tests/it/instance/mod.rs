@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A made-up instance on a socket.
 
-use bias_agent::bpf::{Bias, Stats, TaskReport, TasksReport};
-use bias_agent::control::{Reply, Scope, StatusReport, Thresholds};
+use bias_agent::bpf::{Bias, Stats, TaskReport};
+use bias_agent::control::{Reply, Scope, StatusReport, TasksReport, Thresholds};
 use bias_agent::optin::{CgroupReport, CgroupsReport};
 use bias_agent::options::ReloadReport;
 use bias_agent::swaps::{SwapRecord, SwapSummary, SwapsReport};
@@ -26,7 +26,7 @@ pub fn instance(path: &Path, asked: usize) -> std::thread::JoinHandle<()> {
             let Some(Ok(question)) = lines.next() else { return };
             let answer = if question.contains("\"tasks\"") {
                 let tasks = vec![task(1, "loop", 2400, at), task(2, "chase", 1050, at)];
-                serde_json::to_value(TasksReport { next: at as u32 + 1, tasks })
+                serde_json::to_value(TasksReport { next: at as u32 + 1, tasks, ..TasksReport::default() })
             } else if question.contains("\"cgroups\"") {
                 serde_json::to_value(opted_in(&question))
             } else if question.contains("\"swaps\"") {
