@@ -32,7 +32,6 @@ pub mod recal;
 pub mod safefile;
 #[cfg(test)]
 mod scale_tests;
-mod skel;
 pub mod store;
 pub mod swaps;
 pub mod topology;

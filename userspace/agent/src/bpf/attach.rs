@@ -14,16 +14,13 @@ use tracing::{info, warn};
 use crate::bpf::cgroup_events::{self, CgroupEvents};
 use crate::bpf::counting;
 use crate::bpf::exit::{ExitReport, Uei};
-use crate::bpf::libbpf_log;
+use crate::bpf::load_log::{self, explain};
 use crate::bpf::prepare;
+use crate::bpf::skel::{BpfSkel, BpfSkelBuilder, types};
 use crate::bpf::stats::Stats;
 use crate::bpf::task_report::{Reports, TaskReport};
-use crate::bpf::verified;
-use crate::check::NO_JIT;
-use crate::failure::{Exit, Failure};
 use crate::options::RunOptions;
 use crate::pmu::{Counters, CpuSummary};
-use crate::skel::{BpfSkel, BpfSkelBuilder, types};
 use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
 
@@ -72,14 +69,14 @@ impl<'object> Attached<'object> {
     ) -> Result<Self> {
         let topology = Topology::read()?;
         let nr_cpus = topology.possible.iter().max().map_or(1, |cpu| *cpu as usize + 1);
-        libbpf_log::collect(options.verbose);
+        load_log::collect(options.verbose);
         let builder = BpfSkelBuilder::default();
         let mut open = scx_ops_open!(builder, object, bias_ops, None).map_err(|error| explain(&error))?;
         let model = options.model.as_ref();
         prepare::all(&mut open, options, table, counting::any(&counters, model), nr_cpus)?;
         let mut skel = scx_ops_load!(open, bias_ops, uei).map_err(|error| explain(&error))?;
         if options.verbose {
-            verified::log_verified();
+            load_log::log_verified();
         }
         if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
             counting::hand_over(&skel.maps.events, &mut bss.cpu_info[..nr_cpus], &counters, model);
@@ -257,62 +254,5 @@ impl<'object> Attached<'object> {
 
     fn uei(&self) -> Option<Uei<'_>> {
         self.skel.maps.data_data.as_deref().map(|data| Uei(&data.uei))
-    }
-}
-
-/// Return a loading error, with its cause and remedy in front where they are known.
-fn explain(error: &anyhow::Error) -> anyhow::Error {
-    let text = format!("{error:#}");
-    if text.contains("already running") || text.contains("os error 16") {
-        return Failure::new(Exit::OtherScheduler, "another sched_ext scheduler is active; stop it first")
-            .into();
-    }
-    if text.contains("CONFIG_FUNCTION_TRACER") {
-        return Failure::kernel(
-            "this kernel lacks CONFIG_FUNCTION_TRACER; boot one that has it, see `scx_bias check`",
-        )
-        .into();
-    }
-    if text.contains("malformed scx kfunc") {
-        return Failure::kernel(format!(
-            "this kernel's BTF describes scx functions wrongly (built with an old pahole); boot another build of it, see `scx_bias check`: {text}"
-        ))
-        .into();
-    }
-    let reason = libbpf_log::reason().unwrap_or_default();
-    // ENOTSUPP, a number of the kernel alone: a program was not compiled.
-    if text.contains("os error 524") || reason.contains("JIT is required") {
-        return Failure::kernel(format!("{}; {}", NO_JIT.0, NO_JIT.1)).into();
-    }
-    if reason.contains("PREEMPT_RT") {
-        return Failure::kernel(
-            "this kernel has PREEMPT_RT, and no BPF timers, which scx_bias needs; boot one without PREEMPT_RT",
-        )
-        .into();
-    }
-    let denied = error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<libbpf_rs::Error>())
-        .any(|cause| cause.kind() == libbpf_rs::ErrorKind::PermissionDenied);
-    if denied && !nix::unistd::geteuid().is_root() {
-        return Failure::kernel("loading a scheduler needs CAP_BPF and CAP_PERFMON; run it with sudo").into();
-    }
-    Failure::runtime(format!(
-        "the kernel refused the scheduler: {text}: {reason}; `scx_bias check` lists what is missing, -v prints the verifier's log"
-    ))
-    .into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::failure::describe;
-
-    #[test]
-    fn a_program_that_was_not_compiled_is_explained_by_the_setting() {
-        let error = anyhow!("failed to load BPF object: Unknown error 524 (os error 524)");
-        let (exit, message) = describe(&explain(&error));
-        assert_eq!(exit, Exit::Kernel);
-        assert!(message.contains("net.core.bpf_jit_enable=1") && message.contains("; "), "{message}");
     }
 }

@@ -26,11 +26,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use bias_policy::ffi;
 use crossbeam::channel::{Receiver, bounded};
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Func;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapMut, RingBuffer, RingBufferBuilder};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use crate::kernel;
 use crate::optin::CgroupEvent;
 use crate::optin::reconcile::Id;
 
@@ -51,7 +50,7 @@ const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 /// # Errors
 /// Fail with the reason why it cannot.
 pub(crate) fn require() -> Result<()> {
-    if !Btf::from_vmlinux().is_ok_and(|btf| btf.type_by_name::<Func<'_>>(MOVE).is_some()) {
+    if !kernel::has_function(&[MOVE]) {
         bail!("this kernel has no {MOVE} to be traced");
     }
     let namespace =

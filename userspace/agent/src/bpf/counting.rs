@@ -27,10 +27,10 @@ use tracing::{debug, warn};
 
 use bias_policy::ffi;
 
+use crate::bpf::skel::types;
 use crate::counter_model::{self, CounterModel, Scales};
 use crate::kernel;
 use crate::pmu::{Counters, Group, Role};
-use crate::skel::types;
 
 /// Counters per CPU.
 const PER_CPU: u32 = ffi::BIAS_NR_COUNTERS;

@@ -10,8 +10,8 @@ use std::io::Write;
 
 use anyhow::Result;
 
+use crate::bpf::skel::types;
 use crate::failure::{Exit, Failure, REPORT_TO};
-use crate::skel::types;
 
 /// `SCX_EXIT_UNREG`: this process detached the scheduler.
 const EXIT_UNREG: i64 = 64;

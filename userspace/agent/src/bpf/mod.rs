@@ -5,20 +5,18 @@
 //!
 //! # Invariants
 //!
-//! Only this module accesses the memory, maps and programs of the kernel side ([`crate::skel`]).
+//! Only this module accesses the memory, maps and programs of the kernel side ([`crate::bpf::skel`]).
 
 mod attach;
+mod calls;
 mod cgroup_events;
-mod cost_table;
 mod counting;
 mod exit;
-mod libbpf_log;
+mod load_log;
 mod prepare;
-mod publish;
+mod skel;
 mod stats;
-mod swap_calls;
 mod task_report;
-mod verified;
 
 use std::path::Path;
 

@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What a run needs of the BPF object, written into it before the kernel loads it: knobs, counting,
-//! scope and machine.
+//! What the agent writes into the BPF object before the kernel loads it: knobs, counting, scope,
+//! machine, and the copies of the capacity table (`bpf/table.bpf.h`). During a run the agent writes
+//! knobs and a copy of the table in the same way.
 
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
 use bias_policy::domains::{Domains, rings};
-use bias_policy::table::CapacityTable;
+use bias_policy::ffi;
+use bias_policy::slow_groups::{Group, Place, SlowGroups};
+use bias_policy::table::{COST_BEST, CapacityTable, Class};
+use bias_policy::tiers::Tiers;
+use scx_utils::compat::read_enum;
 
-use crate::bpf::{cgroup_events, cost_table, counting};
+use crate::bpf::skel::{OpenBpfSkel, types};
+use crate::bpf::{cgroup_events, counting};
 use crate::failure::Failure;
 use crate::kernel;
 use crate::options::RunOptions;
-use crate::skel::{OpenBpfSkel, types};
 use crate::topology;
-use scx_utils::compat::read_enum;
+
+/// Copies of the table, of which one is in force.
+pub(super) const COPIES: usize = ffi::BIAS_TABLE_COPIES as usize;
 
 /// Write all of it. `counting` is true if any counter is read.
 ///
@@ -159,7 +166,7 @@ fn describe_machine(
     for (info, next) in bss.cpu_info.iter_mut().zip(rings(&of_cpus)) {
         info.next = next;
     }
-    cost_table::write_first(bss, table);
+    write_first_costs(bss, table);
     // Recalibration may add a slow class to the table.
     let two_classes = table.nr_classes() > 1 || (options.recalibrate && table.cpus.len() > 1);
     let smt = table.cpus.iter().any(|cpu| cpu.core != cpu.cpu);
@@ -171,6 +178,57 @@ fn describe_machine(
     ro.smt_active = smt;
     ro.nohz_full = !nohz_full.is_empty();
     Ok(())
+}
+
+/// Fill both copies before the scheduler is attached. A CPU that is not in the table, because it
+/// was offline, counts as fast with the lowest costs until it is measured. The LLCs must be
+/// numbered before.
+fn write_first_costs(bss: &mut types::bss, table: &CapacityTable) {
+    for speed in &mut bss.speeds {
+        speed.cost.permille = [COST_BEST; 3];
+        speed.shared.permille = [COST_BEST; 3];
+    }
+    for copy in 0..COPIES {
+        write_costs(bss, copy, table);
+    }
+}
+
+/// Fill one copy.
+pub(super) fn write_costs(bss: &mut types::bss, copy: usize, table: &CapacityTable) {
+    let mut places = Vec::new();
+    let tiers = Tiers::new(table);
+    for (entry, tier) in table.cpus.iter().zip(tiers.of) {
+        let at = entry.cpu as usize;
+        let (Some(speed), Some(info)) = (bss.speeds.get_mut(at * COPIES + copy), bss.cpu_info.get(at)) else {
+            continue;
+        };
+        speed.cost.permille = entry.cost_permille;
+        speed.shared.permille = entry.shared_cost_permille();
+        speed.cpu_class = u32::from(entry.class == Class::Slow);
+        speed.tier = tier;
+        places.push(Place { cpu: entry.cpu, llc: info.llc, node: info.node, tier });
+    }
+    let slow = SlowGroups::new(places);
+    if let Some(list) = bss.slow_lists.get_mut(copy) {
+        list.cpus[..slow.cpus.len()].copy_from_slice(&slow.cpus);
+        for (into, Group { first, start, worse, home }) in list.groups.iter_mut().zip(slow.groups) {
+            (into.first, into.start, into.worse, into.home) = (first, start, worse, home);
+        }
+    }
+    if let Some(costs) = bss.class_costs.get_mut(copy) {
+        for (cost, class) in costs.iter_mut().zip([Class::Fast, Class::Slow]) {
+            cost.permille = table.class_cost_permille(class);
+        }
+    }
+    if let Some(used) = bss.tiers_used.get_mut(copy) {
+        *used = tiers.used;
+    }
+    if let Some(near) = bss.near_tiers.get_mut(copy) {
+        *near = tiers.near;
+    }
+    if let Some(first) = bss.fast_sibling_first.get_mut(copy) {
+        *first = u32::from(table.fast_sibling_first());
+    }
 }
 
 fn no_section() -> anyhow::Error {

@@ -1,25 +1,86 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! The kernel side as swaps need it: a snapshot of the fields that CPUs publish, and the two
-//! programs of `bpf/swap.bpf.h`.
+//! The running kernel side as recalibration and swaps need it: snapshots of the fields that CPUs
+//! publish, and the programs that the agent calls (`bpf/table.bpf.h`, `bpf/swap.bpf.h`). One of them
+//! replaces the capacity table in one step while the kernel side reads it.
 //!
 //! # Limits
 //!
 //! A CPU writes its fields while they are read, so that a snapshot may be one event old. The query
-//! that follows detects that.
+//! of a task that follows detects that.
 
-use anyhow::{Context, Result, bail};
+use std::sync::atomic::{Ordering, fence};
+
+use anyhow::{Context, Result, bail, ensure};
 use bias_policy::cpuset::CpuSet;
 use bias_policy::ffi;
 use bias_policy::swap::Resident;
+use bias_policy::table::CapacityTable;
 use libbpf_rs::{ProgramInput, ProgramMut};
 use nix::errno::Errno;
 use nix::sched::sched_getcpu;
 
 use crate::affinity;
 use crate::bpf::attach::Attached;
-use crate::skel::RUN_BUSY;
+use crate::bpf::prepare::{COPIES, write_costs};
+use crate::bpf::skel::RUN_BUSY;
+use crate::recal::CpuReading;
 use crate::swaps::{Refusal, SwapBackend, SwapRequest, Task};
+
+impl Attached<'_> {
+    /// Read the state of every CPU for recalibration.
+    pub(crate) fn readings(&self) -> Vec<CpuReading> {
+        let Some(bss) = self.skel.maps.bss_data.as_deref() else { return Vec::new() };
+        // This thread usually runs on a CPU that is idle otherwise, and must not make it look busy.
+        let here = sched_getcpu().ok().and_then(|cpu| u32::try_from(cpu).ok());
+        let cpus = bss.cpu_ctxs.iter().zip(&bss.cpu_info).take(self.nr_cpus);
+        let readings = (0u32..).zip(cpus).filter(|(_, (_, info))| info.known != 0);
+        readings
+            .map(|(cpu, (cctx, info))| CpuReading {
+                cpu,
+                cycles: cctx.seen_cycles,
+                counted_ns: cctx.seen_ns,
+                ran_ns: cctx.stats[ffi::BIAS_STAT_RUN_FAST_NS as usize]
+                    .wrapping_add(cctx.stats[ffi::BIAS_STAT_RUN_SLOW_NS as usize]),
+                busy: cctx.run_flags & RUN_BUSY != 0 && here != Some(cpu),
+                counted: info.counters != 0,
+                onlined: cctx.onlined,
+            })
+            .collect()
+    }
+
+    /// Describe CPUs that the kernel side did not know. Their counters are opened as if the CPUs
+    /// had just come online.
+    fn introduce(&mut self, table: &CapacityTable) {
+        let Some(bss) = self.skel.maps.bss_data.as_deref_mut() else { return };
+        for entry in &table.cpus {
+            let at = entry.cpu as usize;
+            let cpu = bss.cpu_info.get_mut(at).zip(bss.cpu_ctxs.get(at)).zip(self.onlined.get_mut(at));
+            if let Some(((info, cctx), seen)) = cpu.filter(|((info, _), _)| info.known == 0) {
+                (info.known, info.node) = (1, entry.node);
+                *seen = cctx.onlined.wrapping_sub(1);
+            }
+        }
+    }
+
+    /// Put a table in force.
+    ///
+    /// # Errors
+    /// Fail with the reason. The old table then remains in force.
+    pub(crate) fn publish(&mut self, table: &CapacityTable) -> Result<()> {
+        let bss = self.skel.maps.bss_data.as_deref_mut().context("the BPF object lacks a data section")?;
+        let copy = bss.table_seq.wrapping_add(1) as usize % COPIES;
+        write_costs(bss, copy, table);
+        // The kernel side reads the copy in the system call that follows, and on other CPUs after
+        // that.
+        fence(Ordering::SeqCst);
+        let program = &self.skel.progs.bias_table_replace;
+        let output = program.test_run(ProgramInput::default()).context("bias_table_replace does not run")?;
+        ensure!(output.return_value == 0, "bias_table_replace ended with {}", output.return_value);
+        self.introduce(table);
+        Ok(())
+    }
+}
 
 impl SwapBackend for Attached<'_> {
     fn residents(&self, residents: &mut Vec<Resident>) {
