@@ -22,13 +22,11 @@
 
 mod bias_filter;
 mod event_loop;
+mod outputs;
 mod partial_switch;
-mod printing;
 pub mod privileges;
 mod scope;
-mod signals;
 mod sources;
-mod systemd;
 
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
@@ -55,11 +53,9 @@ use crate::recal::{self, Recalibrator};
 use crate::swaps::{RtGuard, Swaps};
 use crate::topology::Topology;
 use event_loop::Daemon;
-use printing::Printing;
+use outputs::{Manager, Printing};
 use scope::CgroupScope;
-use signals::Signals;
-use sources::{POLL, Sources};
-use systemd::Manager;
+use sources::{POLL, Signals, Sources};
 
 /// Load the scheduler with this table and these counters, and block until a signal stops it or
 /// the kernel ends it. A reload of `config`, by request or by SIGHUP, changes `options`.
