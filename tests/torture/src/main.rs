@@ -11,7 +11,7 @@ mod storm;
 mod survive;
 
 use bias_bench::Result;
-use bias_bench::options::{Measurement, end};
+use bias_bench::options::{self, Measurement};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -41,7 +41,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    end("bias-torture", run(Cli::parse().command).map(|()| 0))
+    options::main("bias-torture", |line: Cli| run(line.command).map(|()| 0))
 }
 
 fn run(command: Command) -> Result<()> {

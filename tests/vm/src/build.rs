@@ -9,8 +9,9 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::prepared::{Prepared, prepared};
 
-/// The programs that scenarios run: those that a user installs, and the torture tests.
-const PROGRAMS: [&str; 3] = ["scx_bias", "bias-bench", "bias_torture"];
+/// The programs that scenarios run: those that a user installs, the replays of the papers, and the
+/// torture tests.
+const PROGRAMS: [&str; 4] = ["scx_bias", "bias-bench", "bias-replay", "bias_torture"];
 /// The simulator and the library of marks, which the packagers' build installs, too.
 const INSTALLED: [&str; 2] = ["bias_sim", "bias_mark"];
 /// The emulation's parts.

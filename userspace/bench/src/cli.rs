@@ -9,23 +9,17 @@ mod meter;
 mod sim;
 mod work;
 
-use crate::amp::{self, AmpOptions};
 use crate::cost::CostOptions;
 use crate::demo::DemoOptions;
 use crate::mix::MixOptions;
 use crate::once::OnceOptions;
-use crate::options::{self, Measurement, SchedulerOptions, end};
-use crate::papers::PapersOptions;
-use crate::percore::PercoreOptions;
+use crate::options::{self, Measurement};
 use crate::pingpong::PingpongOptions;
 use crate::ratio::RatioOptions;
-use crate::sched::{self, SchedExt};
-use crate::sections::SectionsOptions;
-use crate::teams::{self, TeamOptions};
-use crate::{Error, Result, cost, demo, mix, once, papers, percore, pingpong, ratio, sections};
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use crate::sched::UnderOptions;
+use crate::{Error, Result, cost, demo, mix, once, pingpong, ratio};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// Workloads with known behaviour, and the comparison of schedulers.
 ///
@@ -45,28 +39,17 @@ enum Command {
     Work(Measurement<work::WorkOptions>),
     /// Compare two CPUs on several kinds of work, and with the prediction of the counters
     Ratio(Measurement<RatioOptions>),
-    /// Compare all CPUs by the time that the same work takes on each, and draw it
-    Percore(Measurement<PercoreOptions>),
-    /// Measure how much parallel programs of an OpenMP runtime vary, within and between runs
-    Omp(Measurement<TeamOptions>),
-    /// Run parallel programs beside noise, with and without a housekeeping CPU at several speeds
-    Amp(Measurement<AmpOptions>),
     /// Run tasks at the same time and report what each of them achieved
     Mix(Measurement<MixOptions>),
     /// Run any workload of the comparisons (`bias-bench list`) under the active scheduler
     Run(Measurement<OnceOptions>),
-    /// Alternate between marked sections of code, and report where each of them ran
-    Sections(Measurement<SectionsOptions>),
     /// Count the instructions that a context switch costs
     Pingpong(Measurement<PingpongOptions>),
     /// Count the instructions that all threads of a process execute, kernel included
     Cost(Measurement<CostOptions>),
     /// Show the same mixes under the default scheduler and under another one
     Demo(Measurement<DemoOptions>),
-    /// Print the comparison with five papers, item by item, as the page docs/papers.md
-    Papers(Measurement<PapersOptions>),
-    /// Run any other command while a scheduler is loaded
-    Under(UnderArgs),
+    Under(UnderOptions),
     Ab(Box<ab::AbArgs>),
     Report(ab::ReportArgs),
     Compare(ab::CompareArgs),
@@ -78,33 +61,9 @@ enum Command {
     AbBoot(ab::BootArgs),
 }
 
-#[derive(Debug, Args)]
-struct UnderArgs {
-    #[command(flatten)]
-    scheduler: SchedulerOptions,
-    /// In the asymmetric VM, suspend the emulation while the scheduler loads and unloads. This
-    /// saves ten seconds of guest time. Not for a scheduler that measures the CPUs while it starts
-    /// (give scx_bias a --capacity-file)
-    #[arg(long)]
-    unpaced_load: bool,
-    /// Seconds that the scheduler runs before the command. Without, its first placements and swaps
-    /// count, as for a program that starts with it
-    #[arg(long, value_parser = options::seconds, value_name = "SECONDS")]
-    settle: Option<Duration>,
-    /// A bias-bench command with its options, after --
-    #[arg(last = true, required = true)]
-    command: Vec<String>,
-}
-
 /// Run the program: parse the command line, run the command, print, and map errors to exit codes.
 pub fn main() -> ExitCode {
-    let result = match Cli::try_parse() {
-        Ok(cli) => run(cli.command),
-        Err(error) if error.use_stderr() => error.exit(),
-        // The text of --help and --version.
-        Err(error) => options::printed(error.print()).map(|()| 0),
-    };
-    end("bias-bench", result)
+    options::main("bias-bench", |cli: Cli| run(cli.command))
 }
 
 /// Run one command. Return its exit code if it did its work.
@@ -112,15 +71,10 @@ fn run(command: Command) -> Result<u8> {
     match command {
         Command::Work(options) => options.print(work::run).map(drop),
         Command::Ratio(options) => options.print(ratio::run).map(drop),
-        Command::Percore(options) => options.print(percore::run).map(drop),
-        Command::Omp(options) => options.print(teams::run).map(drop),
-        Command::Amp(options) => options.print(amp::run).map(drop),
         Command::Mix(options) => options.print(mix::run).map(drop),
         Command::Run(options) => options.print(once::run).map(drop),
-        Command::Sections(options) => options.print(sections::run).map(drop),
         Command::Pingpong(options) => options.print(pingpong::run).map(drop),
         Command::Cost(options) => options.print(cost::run).map(drop),
-        Command::Papers(options) => options.print(papers::run).map(drop),
         Command::Demo(options) => options.print(demo::run).map(drop),
         Command::Report(args) => args.run(),
         Command::Compare(args) => args.run(),
@@ -131,27 +85,19 @@ fn run(command: Command) -> Result<u8> {
         Command::Ab(args) => return args.run(),
         Command::Sim(args) => return args.run(),
         Command::Under(args) => {
-            let command = nested(args.command)?;
-            let run = |_: &sched::Loaded| {
-                std::thread::sleep(args.settle.unwrap_or_default());
-                run(command)
-            };
-            return sched::under(SchedExt::system(), &args.scheduler, args.unpaced_load, run);
+            let command = nested(args.command.clone())?;
+            return args.run(|| run(command));
         }
     }?;
     Ok(0)
 }
 
 /// Parse the command given to `under`. Commands that load a scheduler themselves are refused.
-fn nested(command: Vec<String>) -> Result<Command> {
-    let words = std::iter::once("bias-bench".to_string()).chain(command);
-    let cli = Cli::try_parse_from(words).map_err(|e| Error::Usage(e.to_string().trim_end().to_string()))?;
-    match cli.command {
-        Command::Under(_) | Command::Demo(_) | Command::Amp(_) | Command::Ab(_) | Command::AbBoot(_) => {
-            Err(Error::Usage(
-                "'under' takes a command that loads no scheduler itself; not demo, amp, ab or under".into(),
-            ))
-        }
+fn nested(words: Vec<String>) -> Result<Command> {
+    match options::nested::<Cli>("bias-bench", words)?.command {
+        Command::Under(_) | Command::Demo(_) | Command::Ab(_) | Command::AbBoot(_) => Err(Error::Usage(
+            "'under' takes a command that loads no scheduler itself; not demo, ab or under".into(),
+        )),
         command => Ok(command),
     }
 }
@@ -163,21 +109,10 @@ mod tests {
     #[test]
     fn the_definition_is_consistent_and_all_defaults_parse() {
         Cli::command().debug_assert();
-        for line in [
-            "work compute",
-            "ratio --cpus 0,1",
-            "percore",
-            "papers",
-            "omp",
-            "mix --tasks compute",
-            "run groups:2",
-            "pingpong",
-            "sections --fast-cpus 0",
-        ] {
+        for line in ["work compute", "ratio --cpus 0,1", "mix --tasks compute", "run groups:2", "pingpong"] {
             assert!(Cli::try_parse_from(["bias-bench"].into_iter().chain(line.split(' '))).is_ok(), "{line}");
         }
         assert!(Cli::try_parse_from(["bias-bench", "demo", "--scheduler-cmd", "x"]).is_ok());
-        assert!(Cli::try_parse_from(["bias-bench", "amp", "--scheduler-cmd", "x"]).is_ok());
         // What follows sim is for another program, its help as well.
         for word in ["--help", "--machine", "-h"] {
             assert!(Cli::try_parse_from(["bias-bench", "sim", word, "x"]).is_ok(), "{word}");

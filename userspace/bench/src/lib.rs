@@ -10,14 +10,12 @@
 //! * the machine: [`cpus`] (online CPUs, pinning), [`counters`] (stall counters), [`shared`] and
 //!   [`task`] (processes that work at the same time and publish their progress), [`sched`] (loading
 //!   a scheduler), [`emulation`] (the VM's clocks), [`files`], [`options`], [`progress`];
-//! * measurements: [`measure`], [`solo`], [`mix`], [`once`], [`ratio`], [`percore`], [`teams`],
-//!   [`amp`], [`sections`], [`pingpong`], [`cost`], [`demo`], and the comparison of schedulers,
-//!   [`ab`]. Each takes options that the command line fills, and returns a serialisable report.
-//!   [`papers`] makes the page of recorded values, [`cli`] is the command line.
+//! * measurements: [`measure`], [`solo`], [`mix`], [`once`], [`ratio`], [`pingpong`],
+//!   [`cost`], [`demo`], and the comparison of schedulers, [`ab`]. Each takes options that the
+//!   command line fills, and returns a serialisable report. [`cli`] is the command line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod ab;
-pub mod amp;
 pub mod cli;
 pub mod cost;
 pub mod counters;
@@ -32,18 +30,14 @@ pub mod metrics;
 pub mod mix;
 pub mod once;
 pub mod options;
-pub mod papers;
-pub mod percore;
 pub mod pingpong;
 pub mod progress;
 pub mod ratio;
 pub mod sched;
-pub mod sections;
 pub mod shared;
 pub mod solo;
 pub mod spec;
 pub mod task;
-pub mod teams;
 pub mod work;
 
 pub use error::{Error, Result};

@@ -6,7 +6,7 @@
 //! the help texts.
 
 use crate::{Error, Result};
-use clap::Args;
+use clap::{Args, Parser};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -102,15 +102,26 @@ impl<T: Args> Measurement<T> {
     }
 }
 
-/// End a program: print its error, and return its exit code.
-pub fn end(program: &str, result: Result<u8>) -> ExitCode {
-    result.map_or_else(
-        |error| {
-            eprintln!("{program}: {error}");
-            ExitCode::from(error.exit_code())
-        },
-        ExitCode::from,
-    )
+/// Run a program: parse its command line, run what it says, and print the error. Return the exit
+/// code.
+pub fn main<T: Parser>(program: &str, run: impl FnOnce(T) -> Result<u8>) -> ExitCode {
+    let result = match T::try_parse() {
+        Ok(line) => run(line),
+        Err(error) if error.use_stderr() => error.exit(),
+        // The text of --help and --version.
+        Err(error) => printed(error.print()).map(|()| 0),
+    };
+    let failed = |error: Error| {
+        eprintln!("{program}: {error}");
+        error.exit_code()
+    };
+    ExitCode::from(result.unwrap_or_else(failed))
+}
+
+/// Parse the command line of a command that runs inside another command.
+pub fn nested<T: Parser>(program: &str, words: Vec<String>) -> Result<T> {
+    T::try_parse_from(std::iter::once(program.to_string()).chain(words))
+        .map_err(|e| Error::Usage(e.to_string().trim_end().to_string()))
 }
 
 #[cfg(test)]

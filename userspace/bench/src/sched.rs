@@ -20,8 +20,9 @@
 //! The command must stay in the foreground.
 
 use crate::emulation::Emulation;
-use crate::options::SchedulerOptions;
+use crate::options::{SchedulerOptions, seconds};
 use crate::{Error, Result};
+use clap::Args;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -335,6 +336,35 @@ pub fn under<T>(
     let _suspended = suspend()?;
     loaded.stop()?;
     Ok(value)
+}
+
+/// Run any other command while a scheduler is loaded
+#[derive(Debug, Args)]
+pub struct UnderOptions {
+    #[command(flatten)]
+    scheduler: SchedulerOptions,
+    /// In the asymmetric VM, suspend the emulation while the scheduler loads and unloads. This
+    /// saves ten seconds of guest time. Not for a scheduler that measures the CPUs while it starts
+    /// (give scx_bias a --capacity-file)
+    #[arg(long)]
+    unpaced_load: bool,
+    /// Seconds that the scheduler runs before the command. Without, its first placements and swaps
+    /// count, as for a program that starts with it
+    #[arg(long, value_parser = seconds, value_name = "SECONDS")]
+    settle: Option<Duration>,
+    /// A command of this program with its options, after --
+    #[arg(last = true, required = true)]
+    pub command: Vec<String>,
+}
+
+impl UnderOptions {
+    /// Run `measure` with the scheduler loaded, once it has settled.
+    pub fn run<T>(&self, measure: impl FnOnce() -> Result<T>) -> Result<T> {
+        under(SchedExt::system(), &self.scheduler, self.unpaced_load, |_| {
+            std::thread::sleep(self.settle.unwrap_or_default());
+            measure()
+        })
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 # shellcheck shell=sh
 # Sourced by the scripts of the scenarios, which run in the guest. tests/common/mod.rs sets these
 # variables:
-#   BENCH, TORTURE, BIAS  the programs
+#   BENCH, REPLAY, TORTURE, BIAS  the programs
 #   SCHED        a scheduler command
 #   EMULATED     not empty if the guest has emulated cores, whose virtual time can be suspended
 #   PACE         share of a span of time in which the CPUs do as much as those of 60 MIPS [permille]

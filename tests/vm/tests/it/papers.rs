@@ -10,7 +10,7 @@ const RUNS: usize = 20;
 /// Run the work of these kinds on each CPU of `machine`, for 50 ms each time. A run contains five
 /// ticks on any CPU: of runs shorter than a tick, more would contain one where the CPU is slower.
 fn percore(machine: &str, kinds: &str) -> Results {
-    let command = format!("$BENCH percore --json --kinds {kinds} --runs {RUNS} --warmups 2 --seconds 0.05");
+    let command = format!("$REPLAY percore --json --kinds {kinds} --runs {RUNS} --warmups 2 --seconds 0.05");
     Scenario::without_scheduler(machine, 3).shell(&format!("{command} >$OUT/percore.json\n"))
 }
 
@@ -59,8 +59,7 @@ fn only_a_program_that_needs_what_differs_is_sensitive() {
 /// that are handed out do not. Pinned threads do the same in each repetition.
 #[test]
 fn a_pinned_team_waits_for_its_slowest_thread() {
-    let command =
-        "$BENCH omp --json --benchmarks static,dynamic --bind close --runs 3 --repetitions 4 --iterations 64";
+    let command = "$REPLAY omp --json --benchmarks static,dynamic --bind close --runs 3 --repetitions 4 --iterations 64";
     let results = Scenario::without_scheduler("2F2S", 3).shell(&format!("{command} >$OUT/omp.json\n"));
     let mean = |nth: usize| results.number("omp", &format!("/cases/{nth}/variation/mean_ns"));
     let mut expect = Expectations::default();
@@ -82,7 +81,7 @@ mod full {
     /// Sections 4.2 and 5.2 of [Grant06]: a team of three beside noise, which one CPU takes.
     #[test]
     fn a_slow_housekeeping_cpu_saves_energy_and_does_not_delay_the_team() {
-        let command = "$BENCH amp --json --benchmarks static --duties 8,4 --runs 1 --seconds 0.5 \
+        let command = "$REPLAY amp --json --benchmarks static --duties 8,4 --runs 1 --seconds 0.5 \
                        --unpaced-load --scheduler-cmd \"$SCHED\"";
         let text = format!("calibrate\nmount_cgroups\n{command} >$OUT/amp.json\n");
         let results = Scenario::emulated("6.12", "SYM", 4).shell(&text);

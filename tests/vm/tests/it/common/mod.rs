@@ -165,7 +165,8 @@ impl Scenario {
             format!("EMULATED={}", if self.vm.emulator.is_some() { "yes" } else { "" }),
             format!("PACE={}", pace_permille(&self.vm.machine)),
         ];
-        for (variable, name) in [("BENCH", "bias-bench"), ("TORTURE", "bias-torture")] {
+        let named = [("BENCH", "bias-bench"), ("REPLAY", "bias-replay"), ("TORTURE", "bias-torture")];
+        for (variable, name) in named {
             if text.contains(variable) {
                 all.push(format!("{variable}={}", program(name)));
             }

@@ -32,7 +32,7 @@ const GRACE: Duration = Duration::from_secs(600);
 pub fn missing() -> Option<String> {
     PROGRAM
         .is_empty()
-        .then(|| "this bias-bench was built without OpenMP; build it with gcc (CC=gcc) for omp".into())
+        .then(|| "this program was built without OpenMP; build it with gcc (CC=gcc) for omp".into())
 }
 
 /// One run: the benchmark, its size, and the team.

@@ -12,8 +12,8 @@
 //! `OMP_PROC_BIND=close` does.
 //!
 //! # Limits
-//! The sizes suit the asymmetric VM. `bias-bench omp` has options for them. libgomp's threads spin
-//! long before they sleep, so a waiting thread looks like one that computes.
+//! The sizes suit the asymmetric VM. `bias-replay omp` has options for them. libgomp's threads
+//! spin long before they sleep, so a waiting thread looks like one that computes.
 
 pub mod benchmark;
 pub mod libgomp;
@@ -28,7 +28,7 @@ use libgomp::TeamRun;
 pub const DESCRIPTION: Description = Description {
     name: "omp",
     syntax: "omp:THREADS:BENCHMARK[:CHUNK][@pinned], such as omp:4:dynamic:16 (1 to 256 threads)",
-    measures: "a construct, a loop or an array kernel of the OpenMP runtime (`bias-bench omp --help` lists them): time \
+    measures: "a construct, a loop or an array kernel of the OpenMP runtime (`bias-replay omp --help` lists them): time \
                of a repetition, and how much it varies",
     metrics: &["time_ms", "cv_permille", "min_max_permille"],
     with_pmu: &[],

@@ -8,9 +8,9 @@
 //! siblings, spare cores and frequency.
 //!
 //! # Approach
-//! Each benchmark runs under each [`condition`], by default 10 runs of 100 repetitions as in the
+//! Each benchmark runs under each condition ([`team`]), by default 10 runs of 100 repetitions as in the
 //! paper. A run is a new process of the workload `omp`. All benchmarks have their first run, then
-//! their second, so that a drift of the machine affects all alike. [`variation`] evaluates the
+//! their second, so that a drift of the machine affects all alike. [`crate::variation`] evaluates the
 //! times, [`frequency_log`] reads the frequencies beside each run, [`team_page`] draws both.
 //!
 //! # Invariants
@@ -19,28 +19,25 @@
 //! # Limits
 //! Figures are wall times, not overheads: EPCC subtracts the time of a serial reference.
 
-mod cases;
-mod condition;
 mod frequency_log;
+mod team;
 mod team_page;
-pub mod variation;
 
-use crate::ab::workload::openmp::benchmark::{Benchmark, Family};
-use crate::ab::workload::openmp::libgomp::{self, TeamRun};
-use crate::ab::workload::openmp::{CONSTRUCT_ROUNDS, ITERATION_ROUNDS};
-use crate::options::Printable;
-use crate::progress::Progress;
-use crate::sched::SchedExt;
-use crate::spec::parse_bytes;
-use crate::{Error, Result, cpus};
-pub use cases::{TeamCase, TeamReport};
+use crate::variation::Variation;
+use bias_bench::ab::workload::openmp::benchmark::{Benchmark, Family};
+use bias_bench::ab::workload::openmp::libgomp::{self, TeamRun};
+use bias_bench::ab::workload::openmp::{CONSTRUCT_ROUNDS, ITERATION_ROUNDS};
+use bias_bench::options::Printable;
+use bias_bench::progress::Progress;
+use bias_bench::sched::SchedExt;
+use bias_bench::spec::parse_bytes;
+use bias_bench::{Error, Result, cpus};
 use clap::Args;
 use comfy_table::{Table, presets};
-use condition::{Bind, Smt, TeamCondition};
 use frequency_log::FrequencyLog;
 use std::path::PathBuf;
 use std::time::Duration;
-use variation::Variation;
+use team::{Bind, Smt, TeamCase, TeamCondition, TeamReport};
 
 /// Format of the report.
 const SCHEMA: &str = "bias-bench.omp/1";

@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! `bias-bench papers`: the page that compares five papers with this project, item by item.
+//! `bias-replay papers`: the page that compares five papers with this project, item by item.
 //!
 //! # Problem
 //! Readers of the papers ask which of their mechanisms, tables and figures the project has, and how
 //! its figures compare. A page that is written by hand repeats figures, and its counts go stale.
 //!
 //! # Approach
-//! One file, `docs/papers.toml`, holds an entry for each item, with the recorded values. A text
+//! One file, `papers.toml`, holds an entry for each item, with the recorded values. A text
 //! shows a value where its name stands in braces. The page is made from the file.
 //!
 //! # Invariants
 //! A test compares `docs/papers.md` with the page. Each value is shown, and each name in braces has
 //! a value. An item that does not work names what it needs.
 
-mod record;
-
-pub use record::{Paper, PaperRow, PaperState, PapersFile};
-
-use crate::options::Printable;
-use crate::{Error, Result, files};
+use bias_bench::options::Printable;
+use bias_bench::{Error, Result, files};
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -32,8 +29,126 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 #[derive(Debug, Clone, Args)]
 pub struct PapersOptions {
     /// File with the items and the recorded values
-    #[arg(default_value = "docs/papers.toml")]
+    #[arg(default_value = "userspace/replay/papers.toml")]
     file: PathBuf,
+}
+
+/// What the project has of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PaperState {
+    /// A command or a test shows it.
+    Works,
+    /// A part works, or nothing measures it.
+    Partly,
+    /// Nothing of it exists.
+    Missing,
+    /// The emulated machine cannot show it.
+    Hardware,
+    /// The design has something else in its place.
+    Replaced,
+}
+
+impl PaperState {
+    /// All states.
+    pub const ALL: [Self; 5] = [Self::Works, Self::Partly, Self::Missing, Self::Hardware, Self::Replaced];
+
+    /// Return the name on the page.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Works => "works",
+            Self::Partly => "partly",
+            Self::Missing => "missing",
+            Self::Hardware => "hardware",
+            Self::Replaced => "replaced",
+        }
+    }
+}
+
+/// Content of the file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PapersFile {
+    /// The papers in their order on the page.
+    pub paper: Vec<Paper>,
+}
+
+/// A paper.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Paper {
+    /// Key in the list of references.
+    pub key: String,
+    /// Topic.
+    pub title: String,
+    /// Its items.
+    pub row: Vec<PaperRow>,
+}
+
+/// A mechanism, table or figure of a paper.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PaperRow {
+    /// Place in the paper, and topic.
+    pub item: String,
+    /// The paper's value or statement.
+    #[serde(default)]
+    pub published: String,
+    /// The project's value or mechanism. `{NAME}` stands for a recorded value.
+    #[serde(default)]
+    pub ours: String,
+    /// Recorded values by name.
+    #[serde(default)]
+    pub values: BTreeMap<String, f64>,
+    /// Command or test that shows it.
+    #[serde(default)]
+    pub command: String,
+    /// Reason for a difference from the paper, or what the item needs to work.
+    #[serde(default)]
+    pub why: String,
+    /// What the project has of it.
+    pub state: PaperState,
+}
+
+impl PapersFile {
+    /// Check that the file contradicts itself nowhere.
+    fn check(&self) -> std::result::Result<(), String> {
+        self.paper.iter().flat_map(|paper| &paper.row).try_for_each(PaperRow::check)
+    }
+}
+
+impl PaperRow {
+    /// Return the project's value with the recorded values in place of their names.
+    pub fn ours(&self) -> std::result::Result<String, String> {
+        let mut parts = self.ours.split('{');
+        let mut out = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (name, rest) =
+                part.split_once('}').ok_or_else(|| format!("'{}': a brace has no end", self.item))?;
+            let value =
+                self.values.get(name).ok_or_else(|| format!("'{}': {name} has no value", self.item))?;
+            out += &format!("{value}{rest}");
+        }
+        Ok(out)
+    }
+
+    fn check(&self) -> std::result::Result<(), String> {
+        let item = &self.item;
+        let texts = [item, &self.published, &self.ours, &self.command, &self.why];
+        if texts.iter().any(|text| text.contains(['\n', '|'])) {
+            return Err(format!("'{item}': a text has a line break or a bar"));
+        }
+        self.ours()?;
+        if let Some(name) = self.values.keys().find(|name| !self.ours.contains(&format!("{{{name}}}"))) {
+            return Err(format!("'{item}': the value {name} is not shown"));
+        }
+        match self.state {
+            PaperState::Works if self.command.is_empty() => Err(format!("'{item}' works and has no command")),
+            PaperState::Works | PaperState::Replaced => Ok(()),
+            _ if self.why.is_empty() => Err(format!("'{item}' does not say what is needed")),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The page and the items behind it.
@@ -72,9 +187,10 @@ const HEAD: &str = "\
 # The five papers, item by item
 
 scx_bias takes in five works ([references](references.md)). This page lists their mechanisms, tables
-and figures, and what the project has of each. `bias-bench papers` writes it from
-[papers.toml](papers.toml), which holds the recorded values. Figures of the project come from the
-emulated machine; [evaluation.md](evaluation.md) has their targets, machines and commits.
+and figures, and what the project has of each. `bias-replay papers` writes it from
+[papers.toml](../userspace/replay/papers.toml), which holds the recorded values. Figures of the
+project come from the emulated machine; [evaluation.md](evaluation.md) has their targets, machines
+and commits.
 
 * **works**: a command or a test shows it. That does not mean that the figures are equal.
 * **partly**: a part works, or nothing measures it.
@@ -82,8 +198,8 @@ emulated machine; [evaluation.md](evaluation.md) has their targets, machines and
 * **hardware**: the emulated machine cannot show it.
 * **replaced**: the design has something else in its place.
 
-`ab` stands for `bias-bench ab --out DIR`, `vm M` for `cargo xtask vm --machine M -- bias-bench`,
-and `scenario NAME` for `cargo xtask test -- -E 'test(NAME::)'`.
+`ab` stands for `bias-bench ab --out DIR`, `vm M` for `cargo xtask vm --machine M --`, and
+`scenario NAME` for `cargo xtask test -- -E 'test(NAME::)'`.
 ";
 
 impl Printable for PapersPage {
@@ -128,18 +244,18 @@ impl Printable for PapersPage {
 mod tests {
     use super::*;
 
-    fn docs(name: &str) -> String {
-        let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+    fn tree(name: &str) -> String {
+        let path = format!("{}/{name}", env!("CARGO_MANIFEST_DIR"));
         std::fs::read_to_string(path).unwrap()
     }
 
     #[test]
     fn the_page_in_the_tree_is_up_to_date() {
-        let page = PapersPage::of(&docs("papers.toml")).unwrap();
+        let page = PapersPage::of(&tree("papers.toml")).unwrap();
         assert_eq!(page.all, 82, "each item has one entry");
-        let (made, shown) = (page.text(), docs("papers.md"));
+        let (made, shown) = (page.text(), tree("../../docs/papers.md"));
         let differs = made.lines().zip(shown.lines()).find(|(made, shown)| made != shown);
-        assert_eq!(differs, None, "run: bias-bench papers > docs/papers.md");
+        assert_eq!(differs, None, "run: bias-replay papers > docs/papers.md");
         assert_eq!(made.trim_end(), shown.trim_end());
     }
 

@@ -10,7 +10,7 @@
 //! A run is a fixed number of steps of one kind of work, pinned to a CPU. Each CPU warms up, then
 //! repeats the run; the paper has 10 warm-ups and 1000 runs. The runs of a CPU come in [`BATCHES`]
 //! batches, in turn with those of the other CPUs, so that a drift of the machine affects all alike.
-//! [`likeness`] compares the times, and [`pictures`] draws them.
+//! [`times`] compares the times, and [`pictures`] draws them.
 //!
 //! # Invariants
 //! All runs of a kind do the same work. A report that was written can be read again and gives the
@@ -20,23 +20,21 @@
 //! Times are wall time, so other programs show in them; the median of a CPU hardly changes by that.
 //! CPUs run one after the other, so nothing shows what they cost each other.
 
-mod likeness;
 mod pictures;
 mod times;
 
-use crate::files::read_small_file;
-use crate::options::{Printable, seconds};
-use crate::progress::Progress;
-use crate::spec::{CpuList, WorkKind};
-use crate::work::{self, Step};
-use crate::{Error, Result, cpus};
+use bias_bench::files::read_small_file;
+use bias_bench::options::{Printable, seconds};
+use bias_bench::progress::Progress;
+use bias_bench::spec::{CpuList, WorkKind};
+use bias_bench::work::{self, Step};
+use bias_bench::{Error, Result, cpus};
 use clap::Args;
 use comfy_table::{Table, presets};
-use likeness::{Compared, cost_order, groups};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-pub use times::{CpuCost, CpuTimes, KindTimes, PercoreReport};
+use times::{Compared, CpuCost, CpuTimes, KindTimes, PercoreReport, cost_order, groups};
 
 /// Format of the report.
 const SCHEMA: &str = "bias-bench.percore/1";

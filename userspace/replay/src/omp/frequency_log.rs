@@ -11,7 +11,7 @@
 //! Virtual machines and some drivers have no cpufreq. The log is then empty. What sysfs shows is an
 //! estimate of some drivers and an average of others.
 
-use crate::cpus;
+use bias_bench::cpus;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

@@ -5,10 +5,11 @@
 //! A figure for each claim of \[Reif20\]: the distribution of each CPU (Figs 1 and 6), the slowest
 //! CPU over the fastest for each kind (Fig 3), cost against time (Fig 4b), and similarity (Fig 5).
 
-use super::likeness::{Compared, alike, cost_order, costs_and_times, groups, quantiles};
-use super::times::{CpuTimes, KindTimes, PercoreReport};
-use crate::html_page::page;
-use crate::spec::CpuList;
+use super::times::{
+    Compared, CpuTimes, KindTimes, PercoreReport, alike, cost_order, costs_and_times, groups, quantiles,
+};
+use bias_bench::html_page::page;
+use bias_bench::spec::CpuList;
 use maud::{Markup, html};
 
 const WIDTH: f64 = 860.0;

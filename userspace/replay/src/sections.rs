@@ -19,10 +19,10 @@ use bias_mark::Section;
 use clap::Args;
 use serde::Serialize;
 
-use crate::cpus;
-use crate::options::{Printable, seconds};
-use crate::spec::{CpuList, WorkKind};
-use crate::{Error, Result, metrics, work};
+use bias_bench::cpus;
+use bias_bench::options::{Printable, seconds};
+use bias_bench::spec::{CpuList, WorkKind};
+use bias_bench::{Error, Result, metrics, work};
 
 /// Threads, their sections, and the CPUs.
 #[derive(Debug, Clone, Args)]

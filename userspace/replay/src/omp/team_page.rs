@@ -6,8 +6,8 @@
 //! every repetition over the mean of all, as Figs 3 to 5 of \[Cui23], and below it the frequencies
 //! beside the runs, as Figs 6 and 7.
 
-use super::cases::{TeamCase, TeamReport};
-use crate::html_page::page;
+use super::team::{TeamCase, TeamReport};
+use bias_bench::html_page::page;
 use maud::{Markup, html};
 
 const WIDTH: f64 = 860.0;

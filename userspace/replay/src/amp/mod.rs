@@ -17,8 +17,8 @@
 //! | AMP-(n-1) | scx_bias with `--cgroup` and `--housekeeping` | n - 1 | at each duty cycle |
 //!
 //! In the AMP settings this program is in the cgroup, and with it the team. The noise
-//! ([`background`]), the scheduler and the rest of the system are outside. Energy is that of the
-//! model in [`crate::ab::energy`], where siblings share the power of their core.
+//! ([`Background`]), the scheduler and the rest of the system are outside. Energy is that of the
+//! model in [`bias_bench::ab::energy`], where siblings share the power of their core.
 //!
 //! # Invariants
 //! A benchmark does the same work in all settings, whatever the number of threads.
@@ -29,20 +29,18 @@
 
 mod amp_case;
 mod amp_site;
-mod background;
 
-use crate::ab::energy::EnergyMeter;
-use crate::ab::workload::openmp::ITERATION_ROUNDS;
-use crate::ab::workload::openmp::benchmark::{Benchmark, Family};
-use crate::ab::workload::openmp::libgomp::{self, TeamRun};
-use crate::options::{SchedulerOptions, seconds};
-use crate::progress::Progress;
-use crate::sched::{self, SchedExt};
-use crate::spec::DEFAULT_CHASE_BYTES;
-use crate::{Error, Result, cpus};
-pub use amp_case::{AmpCase, AmpReport};
-use amp_site::{AmpCgroup, AmpCore, DUTY_PARTS};
-use background::Background;
+use amp_case::{AmpCase, AmpReport};
+use amp_site::{AmpCgroup, AmpCore, Background, DUTY_PARTS};
+use bias_bench::ab::energy::EnergyMeter;
+use bias_bench::ab::workload::openmp::ITERATION_ROUNDS;
+use bias_bench::ab::workload::openmp::benchmark::{Benchmark, Family};
+use bias_bench::ab::workload::openmp::libgomp::{self, TeamRun};
+use bias_bench::options::{SchedulerOptions, seconds};
+use bias_bench::progress::Progress;
+use bias_bench::sched::{self, SchedExt};
+use bias_bench::spec::DEFAULT_CHASE_BYTES;
+use bias_bench::{Error, Result, cpus};
 use clap::Args;
 use std::time::Duration;
 
@@ -180,4 +178,45 @@ impl Bench<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use bias_bench::options::Printable;
+
+    fn case(setting: &str, duty: u32, benchmark: &str, ms: u64, watts: f64) -> AmpCase {
+        let mut case = AmpCase::new(setting.into(), duty, &benchmark.parse().unwrap());
+        case.add(vec![ms * 1_000_000; 3], watts);
+        case
+    }
+
+    #[test]
+    fn settings_are_compared_with_all_threads_by_benchmark_and_family() {
+        let cases = vec![
+            case("SMP-4", 8, "static", 30, 100.0),
+            case("SMP-4", 8, "triad", 10, 100.0),
+            case("AMP-3", 6, "static", 40, 75.0),
+            case("AMP-3", 6, "triad", 10, 80.0),
+        ];
+        let report = AmpReport::new(3, 100, cases);
+        let over = report.cases[2].over_smp.unwrap();
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(
+            close(over.time, 4.0 / 3.0) && close(over.energy, 1.0) && close(over.energy_delay, 4.0 / 3.0)
+        );
+        let all = report.means.iter().find(|mean| mean.duty == 6 && mean.family == "all").unwrap();
+        assert!(close(all.over_smp.time, 7.0 / 6.0) && close(all.over_smp.energy, 0.9), "{all:?}");
+        assert_eq!(report.means.len(), 6);
+        let text = report.text();
+        assert!(text.contains("+33.3 %") && text.contains("-20.0 %") && text.contains("75.0 %"), "{text}");
+    }
+
+    #[test]
+    fn what_does_not_fit_the_machine_is_refused() {
+        let core = AmpCore::of(&cpus::allowed().unwrap(), None).unwrap();
+        assert!(core.check(&[8]).is_ok());
+        if bias_bench::emulation::Emulation::find().is_none() {
+            assert!(core.check(&[8, 6]).unwrap_err().to_string().contains("--duties 8"));
+        }
+        assert_eq!(AmpCore::of(&[0], None).err().unwrap().exit_code(), 2);
+        assert_eq!(AmpCore::of(&[0, 1], Some(2)).err().unwrap().exit_code(), 2);
+    }
+}

@@ -3,9 +3,9 @@
 //! The report: times and energies of all settings, and their changes against SMP with all threads.
 
 use super::amp_site::{DUTY_PARTS, share};
-use crate::ab::workload::openmp::benchmark::{Benchmark, Family};
-use crate::options::Printable;
-use crate::teams::variation::Variation;
+use crate::variation::Variation;
+use bias_bench::ab::workload::openmp::benchmark::{Benchmark, Family};
+use bias_bench::options::Printable;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 
