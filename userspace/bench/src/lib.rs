@@ -6,7 +6,7 @@
 //! The library has three layers. Each one uses only itself and the layers above it:
 //!
 //! * pure: [`metrics`] (formulas), [`work`] (workloads), [`spec`] (names that the command line
-//!   accepts), [`error`], [`html_page`] (the frame of a page);
+//!   accepts), [`error`], [`plot`] (pages with plots);
 //! * the machine: [`cpus`] (online CPUs, pinning), [`counters`] (stall counters), [`shared`] and
 //!   [`task`] (processes that work at the same time and publish their progress), [`sched`] (loading
 //!   a scheduler), [`emulation`] (the VM's clocks), [`files`], [`options`], [`progress`];
@@ -24,13 +24,13 @@ pub mod demo;
 pub mod emulation;
 pub mod error;
 pub mod files;
-pub mod html_page;
 pub mod measure;
 pub mod metrics;
 pub mod mix;
 pub mod once;
 pub mod options;
 pub mod pingpong;
+pub mod plot;
 pub mod progress;
 pub mod ratio;
 pub mod sched;

@@ -7,10 +7,9 @@
 //! beside the runs, as Figs 6 and 7.
 
 use super::team::{TeamCase, TeamReport};
-use bias_bench::html_page::page;
+use bias_bench::plot::{Axis, WIDTH, circle, colour, curve, line, page, plot, text};
 use maud::{Markup, html};
 
-const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 220.0;
 const MARGIN: f64 = 50.0;
 /// Height of the picture of frequencies.
@@ -55,56 +54,59 @@ fn repetitions(case: &TeamCase) -> Markup {
     let (mean, runs) = (variation.mean_ns, &variation.runs);
     let low = runs.iter().map(|run| run.min * run.mean_ns / mean).fold(1.0, f64::min) - 0.001;
     let high = runs.iter().map(|run| run.max * run.mean_ns / mean).fold(1.0, f64::max) + 0.001;
-    let y = |ns: f64| 10.0 + (high - ns / mean) / (high - low) * (HEIGHT - 30.0);
-    html! {
-        svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label="Repetitions" {
-            @for level in [low, 1.0, high] {
-                line.grid x1=(MARGIN) x2=(WIDTH) y1=(format!("{:.1}", y(level * mean))) y2=(format!("{:.1}", y(level * mean))) {}
-                text x="0" y=(format!("{:.1}", y(level * mean) + 4.0)) { (format!("{level:.3}")) }
-            }
-            @for (run, times) in case.times_ns.iter().enumerate() {
-                @let (x, width) = column(run, case.times_ns.len());
-                @let step = times.len().div_ceil(DOTS).max(1);
-                @for (nth, ns) in times.iter().enumerate().step_by(step) {
-                    circle.dot r="2" cx=(format!("{:.1}", x + width * nth as f64 / times.len() as f64)) cy=(format!("{:.1}", y(*ns as f64))) {}
-                }
-                @if let Some(figures) = runs.get(run) {
-                    @let at = format!("{:.1}", y(figures.mean_ns));
-                    line.median x1=(format!("{x:.1}")) x2=(format!("{:.1}", x + width)) y1=(at) y2=(at) {}
-                }
-                text x=(format!("{x:.1}")) y=(HEIGHT - 4.0) { "run " (run + 1) }
-            }
+    let axis = Axis { from: low, to: high, low: HEIGHT - 20.0, high: 10.0 };
+    let content = html! {
+        @for level in [low, 1.0, high] {
+            (level_line(axis.at(level), format!("{level:.3}")))
         }
-    }
+        @for (run, times) in case.times_ns.iter().enumerate() {
+            @let (x, width) = column(run, case.times_ns.len());
+            @let step = times.len().div_ceil(DOTS).max(1);
+            @for (nth, ns) in times.iter().enumerate().step_by(step) {
+                (circle("dot", x + width * nth as f64 / times.len() as f64, axis.at(*ns as f64 / mean), 2.0))
+            }
+            @if let Some(figures) = runs.get(run) {
+                @let y = axis.at(figures.mean_ns / mean);
+                (line("median", [x, y, x + width, y]))
+            }
+            (text(x, HEIGHT - 4.0, "start", format!("run {}", run + 1)))
+        }
+    };
+    plot(HEIGHT, "Repetitions", content)
 }
 
 /// Return a curve for each CPU of the team in each run. `range` is that of the axis [kHz].
 fn frequencies(case: &TeamCase, team: &[usize], range: (u32, u32)) -> Markup {
-    let (low, high) = (f64::from(range.0) * 0.999, f64::from(range.1) * 1.001);
-    let y = |khz: f64| 10.0 + (high - khz) / (high - low) * (LOW - 20.0);
-    let curve = |run: usize, place: usize| {
+    let axis = Axis {
+        from: f64::from(range.0) * 0.999,
+        to: f64::from(range.1) * 1.001,
+        low: LOW - 10.0,
+        high: 10.0,
+    };
+    let points = |run: usize, place: usize| {
         let (x, width) = column(run, case.frequencies.len());
         let series = &case.frequencies[run];
         let last = series.at_ms.last().copied().unwrap_or(0).max(1) as f64;
         let rows = series.at_ms.iter().zip(&series.khz).filter(|(_, row)| row[place] > 0);
-        let point = |(at, row): (&u64, &Vec<u32>)| {
-            format!("{:.1},{:.1}", x + width * *at as f64 / last, y(f64::from(row[place])))
-        };
-        rows.map(point).collect::<Vec<_>>().join(" ")
+        let point =
+            |(at, row): (&u64, &Vec<u32>)| (x + width * *at as f64 / last, axis.at(f64::from(row[place])));
+        rows.map(point).collect::<Vec<_>>()
     };
-    html! {
-        svg viewBox=(format!("0 0 {WIDTH} {LOW}")) role="img" aria-label="Frequencies" {
-            @for khz in [range.0, range.1] {
-                line.grid x1=(MARGIN) x2=(WIDTH) y1=(format!("{:.1}", y(f64::from(khz)))) y2=(format!("{:.1}", y(f64::from(khz)))) {}
-                text x="0" y=(format!("{:.1}", y(f64::from(khz)) + 4.0)) { (khz / 1000) }
-            }
-            @for (run, series) in case.frequencies.iter().enumerate() {
-                @for (place, cpu) in series.cpus.iter().enumerate() {
-                    @if team.contains(cpu) {
-                        polyline points=(curve(run, place)) fill="none" stroke=(format!("hsl({} 70% 45%)", 360 * place / series.cpus.len())) { title { "CPU " (cpu) } }
-                    }
-                }
+    let content = html! {
+        @for khz in [range.0, range.1] {
+            (level_line(axis.at(f64::from(khz)), (khz / 1000).to_string()))
+        }
+        @for (run, series) in case.frequencies.iter().enumerate() {
+            @for (place, cpu) in series.cpus.iter().enumerate().filter(|(_, cpu)| team.contains(cpu)) {
+                @let colour = colour(place, series.cpus.len());
+                (curve(points(run, place).into_iter(), &colour, &format!("CPU {cpu}")))
             }
         }
-    }
+    };
+    plot(LOW, "Frequencies", content)
+}
+
+/// Return a line across the picture, with its value at the left.
+fn level_line(y: f64, value: String) -> Markup {
+    html! { (line("grid", [MARGIN, y, WIDTH, y])) (text(0.0, y + 4.0, "start", value)) }
 }

@@ -8,11 +8,10 @@
 use super::times::{
     Compared, CpuTimes, KindTimes, PercoreReport, alike, cost_order, costs_and_times, groups, quantiles,
 };
-use bias_bench::html_page::page;
+use bias_bench::plot::{Axis, WIDTH, circle, colour, curve, line, page, plot, rect, text};
 use bias_bench::spec::CpuList;
 use maud::{Markup, html};
 
-const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 300.0;
 const MARGIN: f64 = 40.0;
 /// Points of a distribution that are drawn.
@@ -61,24 +60,17 @@ fn ratios(report: &PercoreReport) -> Markup {
     let rows: Vec<(&str, Compared)> =
         report.kinds.iter().filter_map(|kind| Some((kind.kind.as_str(), Compared::of(kind)?))).collect();
     let most = rows.iter().map(|(_, compared)| compared.ratio - 1.0).fold(0.01, f64::max);
-    let height = 24.0 * rows.len() as f64 + 8.0;
-    html! {
-        svg viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label="Slowest CPU over fastest" {
-            @for (row, (kind, compared)) in rows.iter().enumerate() {
-                @let y = 24.0 * row as f64 + 4.0;
-                text x="0" y=(y + 14.0) { (kind) }
-                rect.mark.better x="140" y=(y) height="18" width=(format!("{:.1}", (compared.ratio - 1.0) / most * 420.0)) {}
-                text x="570" y=(y + 14.0) {
-                    (format!("{:.3} (CPU {} over {})", compared.ratio, compared.slowest, compared.fastest))
-                }
-            }
+    let axis = Axis { from: 0.0, to: most, low: 140.0, high: 560.0 };
+    let content = html! {
+        @for (row, (kind, compared)) in rows.iter().enumerate() {
+            @let y = 24.0 * row as f64 + 4.0;
+            @let figure = format!("{:.3} (CPU {} over {})", compared.ratio, compared.slowest, compared.fastest);
+            (text(0.0, y + 14.0, "start", kind))
+            (rect("mark better", [140.0, y, axis.at(compared.ratio - 1.0), y + 18.0]))
+            (text(570.0, y + 14.0, "start", figure))
         }
-    }
-}
-
-/// Return the colour of a CPU, by its place in the list.
-fn colour(nth: usize, of: usize) -> String {
-    format!("hsl({} 70% 45%)", 360 * nth / of.max(1))
+    };
+    plot(24.0 * rows.len() as f64 + 8.0, "Slowest CPU over fastest", content)
 }
 
 /// Return a curve for each CPU.
@@ -86,36 +78,34 @@ fn distributions(kind: &KindTimes) -> Markup {
     let curves: Vec<Vec<f64>> = kind.cpus.iter().map(|cpu| quantiles(cpu, POINTS)).collect();
     let low = curves.iter().map(|curve| curve[0]).fold(f64::INFINITY, f64::min);
     let high = curves.iter().map(|curve| curve[SHOWN]).fold(low * 1.001, f64::max);
-    let x = |ns: f64| MARGIN + (ns.min(high) - low) / (high - low) * (WIDTH - 2.0 * MARGIN);
-    let y = |share: f64| HEIGHT - MARGIN - share * (HEIGHT - 2.0 * MARGIN);
+    let x = Axis { from: low, to: high, low: MARGIN, high: WIDTH - MARGIN };
+    let y = Axis { from: 0.0, to: 1.0, low: HEIGHT - MARGIN, high: MARGIN };
     let points = |curve: &[f64]| {
-        let point =
-            |(nth, ns): (usize, &f64)| format!("{:.1},{:.1}", x(*ns), y(nth as f64 / (POINTS - 1) as f64));
-        curve.iter().enumerate().map(point).collect::<Vec<_>>().join(" ")
+        let share = |nth: usize| nth as f64 / (POINTS - 1) as f64;
+        curve.iter().enumerate().map(|(nth, ns)| (x.at(*ns), y.at(share(nth)))).collect::<Vec<_>>()
     };
-    html! {
-        svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label="Distributions" {
-            @for share in [0.0, 0.5, 1.0] {
-                line.grid x1=(MARGIN) x2=(WIDTH - MARGIN) y1=(y(share)) y2=(y(share)) {}
-                text x="0" y=(y(share) + 4.0) { (format!("{:.0} %", share * 100.0)) }
-            }
-            @for nth in 0..5 {
-                @let ns = low + (high - low) * f64::from(nth) / 4.0;
-                text x=(format!("{:.1}", x(ns) - 20.0)) y=(HEIGHT - 16.0) { (format!("{:.4}", ns / low)) }
-            }
-            text x=(MARGIN) y=(HEIGHT - 2.0) { (format!("times {:.1} us, the shortest run", low / 1000.0)) }
-            @for (nth, (cpu, curve)) in kind.cpus.iter().zip(&curves).enumerate() {
-                polyline points=(points(curve)) fill="none" stroke=(colour(nth, kind.cpus.len())) stroke-width="1.5" {
-                    title { "CPU " (cpu.cpu) }
-                }
-            }
+    let content = html! {
+        @for share in [0.0, 0.5, 1.0] {
+            (line("grid", [MARGIN, y.at(share), WIDTH - MARGIN, y.at(share)]))
+            (text(0.0, y.at(share) + 4.0, "start", format!("{:.0} %", share * 100.0)))
+        }
+        @for nth in 0..5 {
+            @let ns = low + (high - low) * f64::from(nth) / 4.0;
+            (text(x.at(ns), HEIGHT - 16.0, "middle", format!("{:.4}", ns / low)))
+        }
+        (text(MARGIN, HEIGHT - 2.0, "start", format!("times {:.1} us, the shortest run", low / 1000.0)))
+        @for (nth, (cpu, of_cpu)) in kind.cpus.iter().zip(&curves).enumerate() {
+            @let colour = colour(nth, kind.cpus.len());
+            (curve(points(of_cpu).into_iter(), &colour, &format!("CPU {}", cpu.cpu)))
             @if kind.cpus.len() <= LEGEND {
-                @for (nth, cpu) in kind.cpus.iter().enumerate() {
-                    text x=(WIDTH - MARGIN - 50.0) y=(format!("{:.1}", HEIGHT - MARGIN - 12.0 * (kind.cpus.len() - nth) as f64)) style=(format!("fill: {}", colour(nth, kind.cpus.len()))) { "CPU " (cpu.cpu) }
+                @let y = HEIGHT - MARGIN - 12.0 * (kind.cpus.len() - nth) as f64;
+                g style=(format!("--ink: {colour}")) {
+                    (text(WIDTH - MARGIN, y, "end", format!("CPU {}", cpu.cpu)))
                 }
             }
         }
-    }
+    };
+    plot(HEIGHT, "Distributions", content)
 }
 
 /// Return a square for each pair of alike CPUs.
@@ -123,24 +113,25 @@ fn matrix(kind: &KindTimes) -> Markup {
     let count = kind.cpus.len();
     let cell = (560.0 / count as f64).min(28.0);
     let side = cell * count as f64;
-    let at = |nth: usize| format!("{:.1}", MARGIN + cell * nth as f64);
+    let at = |nth: usize| MARGIN + cell * nth as f64;
     let is_alike = |one: &CpuTimes, other: &CpuTimes| one.cpu == other.cpu || alike(one, other);
-    html! {
-        svg viewBox=(format!("0 0 {WIDTH} {:.1}", side + MARGIN + 10.0)) role="img" aria-label="Similarity" {
-            rect.zone x=(MARGIN) y=(MARGIN) width=(format!("{side:.1}")) height=(format!("{side:.1}")) {}
-            @for (row, one) in kind.cpus.iter().enumerate() {
-                @if count <= 2 * LEGEND || row % 8 == 0 {
-                    text x="4" y=(format!("{:.1}", MARGIN + cell * (row as f64 + 0.7))) { (one.cpu) }
-                    text x=(at(row)) y=(MARGIN - 6.0) { (one.cpu) }
-                }
-                @for (column, other) in kind.cpus.iter().enumerate() {
-                    @if is_alike(one, other) {
-                        rect.mark.better x=(at(column)) y=(at(row)) width=(format!("{:.1}", cell * 0.9)) height=(format!("{:.1}", cell * 0.9)) {}
-                    }
+    let content = html! {
+        (rect("zone", [MARGIN, MARGIN, MARGIN + side, MARGIN + side]))
+        @for (row, one) in kind.cpus.iter().enumerate() {
+            @let y = at(row);
+            @if count <= 2 * LEGEND || row % 8 == 0 {
+                (text(4.0, y + cell * 0.7, "start", one.cpu))
+                (text(y, MARGIN - 6.0, "start", one.cpu))
+            }
+            @for (column, other) in kind.cpus.iter().enumerate() {
+                @if is_alike(one, other) {
+                    @let x = at(column);
+                    (rect("mark better", [x, y, x + cell * 0.9, y + cell * 0.9]))
                 }
             }
         }
-    }
+    };
+    plot((side + MARGIN + 10.0).ceil(), "Similarity", content)
 }
 
 fn costs_caption(kind: &KindTimes, report: &PercoreReport) -> String {
@@ -151,25 +142,22 @@ fn costs_caption(kind: &KindTimes, report: &PercoreReport) -> String {
 /// Return a dot for each CPU: cost to the right, time upwards.
 fn costs(kind: &KindTimes, report: &PercoreReport) -> Markup {
     let pairs = costs_and_times(kind, &report.costs);
-    let range = |of: fn(&(f64, f64)) -> f64| {
-        let (low, high) = pairs
-            .iter()
-            .map(of)
-            .fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), x| (low.min(x), high.max(x)));
-        (low, (high - low).max(low * 0.001))
+    let axis = |of: fn(&(f64, f64)) -> f64, low: f64, high: f64| {
+        let ends = |(least, most): (f64, f64), x: f64| (least.min(x), most.max(x));
+        let (from, to) = pairs.iter().map(of).fold((f64::INFINITY, 0.0), ends);
+        Axis { from, to: to.max(from * 1.001), low, high }
     };
-    let ((x_low, x_range), (y_low, y_range)) = (range(|pair| pair.0), range(|pair| pair.1));
-    html! {
-        svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label="Cost and time" {
-            line.grid x1=(MARGIN) x2=(WIDTH - MARGIN) y1=(HEIGHT - MARGIN) y2=(HEIGHT - MARGIN) {}
-            line.grid x1=(MARGIN) x2=(MARGIN) y1=(MARGIN) y2=(HEIGHT - MARGIN) {}
-            text x=(MARGIN) y=(HEIGHT - 10.0) { (format!("cost {:.3} to {:.3}", x_low / 1000.0, (x_low + x_range) / 1000.0)) }
-            text x=(MARGIN + 6.0) y=(MARGIN) { (format!("time {:.1} to {:.1} us", y_low / 1000.0, (y_low + y_range) / 1000.0)) }
-            @for (cost, ns) in &pairs {
-                circle.mark.better r="4"
-                    cx=(format!("{:.1}", MARGIN + 10.0 + (cost - x_low) / x_range * (WIDTH - 2.0 * MARGIN - 20.0)))
-                    cy=(format!("{:.1}", HEIGHT - MARGIN - 10.0 - (ns - y_low) / y_range * (HEIGHT - 2.0 * MARGIN - 20.0))) {}
-            }
+    let x = axis(|pair| pair.0, MARGIN + 10.0, WIDTH - MARGIN - 10.0);
+    let y = axis(|pair| pair.1, HEIGHT - MARGIN - 10.0, MARGIN + 10.0);
+    let range = |of: &str, axis: &Axis| format!("{of} {:.3} to {:.3}", axis.from / 1000.0, axis.to / 1000.0);
+    let content = html! {
+        (line("grid", [MARGIN, HEIGHT - MARGIN, WIDTH - MARGIN, HEIGHT - MARGIN]))
+        (line("grid", [MARGIN, MARGIN, MARGIN, HEIGHT - MARGIN]))
+        (text(MARGIN, HEIGHT - 10.0, "start", range("cost", &x)))
+        (text(MARGIN + 6.0, MARGIN, "start", range("time", &y) + " us"))
+        @for (cost, ns) in &pairs {
+            (circle("mark better", x.at(*cost), y.at(*ns), 4.0))
         }
-    }
+    };
+    plot(HEIGHT, "Cost and time", content)
 }

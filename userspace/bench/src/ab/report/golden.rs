@@ -98,7 +98,7 @@ fn the_json_is_as_expected_and_reads_back() {
 fn the_html_is_as_expected_needs_nothing_and_escapes() {
     let html = report().html();
     // The golden file has an element per line, all samples of a strip in one, and no style sheet.
-    let lines = html.replace(crate::html_page::STYLE, "");
+    let lines = html.replace(crate::plot::STYLE, "");
     let lines = lines.replace("><", ">\n<").replace(">\n</", "></");
     let lines = lines.replace("\n<circle class=\"dot\"", "<circle class=\"dot\"");
     check("report.html", &(lines + "\n"));

@@ -15,7 +15,7 @@
 use super::{Report, Row, Series, format, rows, svg, text};
 use crate::ab::metric::{self, Direction};
 use crate::ab::stats::Verdict;
-use crate::html_page::page;
+use crate::plot::page;
 use maud::{Markup, html};
 
 /// Return the complete page.
