@@ -2,10 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Placements with and without siblings.
 
-use super::classes::SHARED_DEFAULT;
 use super::*;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 
 /// Return cores of these numbers of CPUs, with consecutive CPU numbers.
 fn classes(fast: &[usize], slow: &[usize]) -> Classes {
