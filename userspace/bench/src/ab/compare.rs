@@ -9,7 +9,7 @@
 //!
 //! # Approach
 //! The ratio of ratios: (new arm / its baseline) / (old arm / its baseline), see
-//! [`super::stats::difference`]. The p-values are adjusted over the metrics of a cell [Holm79].
+//! [`super::stats::estimate`]. The p-values are adjusted over the metrics of a cell [Holm79].
 //! Verdicts follow the rule of a report.
 //!
 //! # Invariants
@@ -23,12 +23,11 @@
 //! baselines enters. Infinite ratios have no difference: such metrics are inconclusive.
 
 use super::metric::{self, Direction};
-use super::report::change::Change;
-use super::report::format;
+use super::report::format::{self, Change};
 use super::sample::{Run, valid_blocks};
-use super::stats::difference::Difference;
+use super::stats::estimate::Difference;
 use super::stats::pairs::{self, Question};
-use super::stats::{Verdict, holm, verdict};
+use super::stats::{Verdict, p_values, verdict};
 use super::store::{self, Stored};
 use crate::{Error, Result};
 use comfy_table::{CellAlignment, Table, TableComponent, presets};
@@ -200,7 +199,7 @@ fn family(
         rows.push((name, sides.map(|s| s.len()), difference));
     }
     let zone = old.run.dead_zone.max(new.run.dead_zone);
-    let adjusted = holm::adjust(&p_values);
+    let adjusted = p_values::adjusted(&p_values);
     let row = |((metric, blocks, d), p_holm): ((String, [usize; 2], Difference), Option<f64>)| {
         let direction = metric::of(&metric).direction;
         ComparedRow {

@@ -1,6 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Formatting of numbers for text and JSON.
+//! Numbers and ratios with their uncertainty, as text and in JSON.
+
+use crate::ab::stats::estimate::Interval;
+use crate::ab::stats::pairs;
+use serde::{Deserialize, Serialize};
+
+/// A ratio with its 95 % interval. Values that could not be computed are None.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// The ratio. "inf" in JSON if infinite.
+    #[serde(with = "number")]
+    pub ratio: Option<f64>,
+    /// Lower end of its 95 % interval.
+    #[serde(with = "number")]
+    pub low: Option<f64>,
+    /// Upper end of its 95 % interval.
+    #[serde(with = "number")]
+    pub high: Option<f64>,
+}
+
+impl Change {
+    /// Convert an estimate and its interval, both log-ratios.
+    pub fn of(estimate: Option<f64>, interval: Option<Interval>) -> Self {
+        Change {
+            ratio: estimate.map(pairs::ratio),
+            low: interval.map(|i| pairs::ratio(i.low)),
+            high: interval.map(|i| pairs::ratio(i.high)),
+        }
+    }
+
+    /// Return both ends of the interval, if there is one.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        self.low.zip(self.high)
+    }
+
+    /// Return text such as "+3.1% [+2.0%, +4.2%]", or its available parts.
+    pub fn text(&self) -> String {
+        match (self.ratio.map(change), self.interval()) {
+            (Some(ratio), Some((low, high))) => {
+                format!("{ratio} [{}, {}]", change(low), change(high))
+            }
+            (Some(ratio), None) => format!("{ratio} [?]"),
+            _ => "-".into(),
+        }
+    }
+}
 
 /// Format four significant digits, without trailing zeros. "inf" for infinite.
 pub fn sig(x: f64) -> String {
@@ -84,5 +129,13 @@ mod tests {
         assert_eq!(shown, ["+3.1%", "-3.0%", "+0.0%", "x12", "-100.0%", "x inf"]);
         assert_eq!([None, Some(0.0004), Some(0.0316)].map(p_value), ["-", "<0.001", "0.032"]);
         assert_eq!(number::rounded(1.0 / 3.0), 0.333333);
+    }
+
+    #[test]
+    fn the_text_tells_what_is_known() {
+        let change = |ratio, low, high| Change { ratio, low, high }.text();
+        assert_eq!(change(Some(1.03), Some(1.02), Some(1.04)), "+3.0% [+2.0%, +4.0%]");
+        assert_eq!(change(Some(1.03), None, None), "+3.0% [?]");
+        assert_eq!(Change::of(None, None).text(), "-");
     }
 }

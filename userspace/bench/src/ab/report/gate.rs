@@ -179,7 +179,7 @@ fn not_worse(row: &Row, dead_zone: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::change::Change;
+    use super::super::format::Change;
     use super::super::golden;
     use super::*;
 

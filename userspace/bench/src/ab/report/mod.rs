@@ -18,7 +18,6 @@
 //! # Limits
 //! All arms are compared with the one baseline, not with each other.
 
-pub mod change;
 pub mod format;
 pub mod gate;
 #[cfg(test)]

@@ -2,8 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A judged run, its rows, and the facts that every form of the report shows.
 
-use super::change::Change;
-use super::format;
+use super::format::{self, Change};
 use crate::ab::metric::Direction;
 use crate::ab::sample::{Run, Tally};
 use crate::ab::stats::Verdict;

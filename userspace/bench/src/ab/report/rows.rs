@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Computation of a report's rows from samples.
 
-use super::change::Change;
+use super::format::Change;
 use super::{ALL_CELLS, Row, Series};
 use crate::ab::metric::{self, Direction};
 use crate::ab::sample::{Block, Run, Sample, valid_blocks};

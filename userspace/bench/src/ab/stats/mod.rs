@@ -13,12 +13,10 @@
 //!   steps use logarithms, so that swapping the arms only changes signs.
 //! * [`estimate`]: the Hodges-Lehmann estimate [HodgesLehmann63], the median of the means of all
 //!   pairs of values. It is nearly as precise as the mean, and robust against a single outlying
-//!   block.
-//! * [`interval`]: the 95 % interval, by resampling blocks, widened for few blocks and for boots
-//!   that differ.
-//! * [`signflip`]: the p-value. If the arms are alike, the sign of each block is random.
-//! * [`holm`]: p-values adjusted for several metrics.
-//! * [`difference`]: the same for two runs that share only the baseline.
+//!   block. Its 95 % interval is found by resampling blocks, and widened for few blocks and for
+//!   boots that differ. For two runs that share only the baseline, the same of their difference.
+//! * [`p_values`]: if the arms are alike, the sign of each block is random. P-values are adjusted
+//!   for several metrics.
 //!
 //! # The rule
 //! | verdict | conditions |
@@ -54,19 +52,16 @@
 //! Fewer than five pairs have no interval and no verdict. Blocks are assumed to be exchangeable
 //! within a boot.
 
-pub mod difference;
 pub mod estimate;
-pub mod holm;
-pub mod interval;
+pub mod p_values;
 pub mod pairs;
-pub mod signflip;
 #[cfg(test)]
 mod simulation;
 
 pub use pairs::MIN_PAIRS;
 
 use super::metric::Direction;
-use interval::Interval;
+use estimate::{Interval, hodges_lehmann, interval};
 use pairs::Pair;
 use serde::{Deserialize, Serialize};
 
@@ -128,14 +123,14 @@ pub struct Judged {
 /// of the resampling.
 pub fn judge_family(members: &[(Direction, Vec<Pair>)], dead_zone: f64, seed: u64) -> Vec<Judged> {
     let values = |pairs: &[Pair]| pairs.iter().map(|p| p.log_ratio).collect::<Vec<_>>();
-    let p = |pairs: &[Pair]| (pairs.len() >= MIN_PAIRS).then(|| signflip::p_value(&values(pairs), seed));
+    let p = |pairs: &[Pair]| (pairs.len() >= MIN_PAIRS).then(|| p_values::sign_flip(&values(pairs), seed));
     let p_values: Vec<Option<f64>> = members.iter().map(|(_, pairs)| p(pairs)).collect();
-    let adjusted = holm::adjust(&p_values);
+    let adjusted = p_values::adjusted(&p_values);
     let judged = members.iter().zip(p_values.into_iter().zip(adjusted));
     judged
         .map(|((direction, pairs), (p, p_holm))| {
-            let estimate = estimate::hodges_lehmann(&values(pairs));
-            let interval = interval::of(pairs, seed);
+            let estimate = hodges_lehmann(&values(pairs));
+            let interval = interval(pairs, seed);
             let verdict = verdict(*direction, estimate, interval, p_holm, dead_zone);
             Judged { pairs: pairs.len(), estimate, interval, p, p_holm, verdict }
         })

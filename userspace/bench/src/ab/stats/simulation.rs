@@ -4,7 +4,7 @@
 //! is repeatable.
 
 use super::pairs::Pair;
-use super::{Direction, Verdict, interval, judge_family};
+use super::{Direction, Interval, Verdict, interval, judge_family};
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
@@ -45,8 +45,8 @@ impl Noise {
 
 /// Return the share of intervals that include the truth (0), in percent.
 fn coverage(runs: usize, mut draw: impl FnMut() -> Vec<Pair>) -> f64 {
-    let covers = |i: interval::Interval| i.low <= 0.0 && 0.0 <= i.high;
-    let hits = (0..runs).filter(|_| interval::of(&draw(), 11).is_some_and(covers)).count();
+    let covers = |i: Interval| i.low <= 0.0 && 0.0 <= i.high;
+    let hits = (0..runs).filter(|_| interval(&draw(), 11).is_some_and(covers)).count();
     hits as f64 * 100.0 / runs as f64
 }
 
