@@ -4,7 +4,7 @@
 
 use super::amp_site::{DUTY_PARTS, share};
 use crate::variation::Variation;
-use bias_bench::ab::workload::openmp::benchmark::{Benchmark, Family};
+use bias_bench::ab::workload::openmp::{Benchmark, Family};
 use bias_bench::options::Printable;
 use comfy_table::{Table, presets};
 use serde::Serialize;

@@ -33,9 +33,9 @@ mod amp_site;
 use amp_case::{AmpCase, AmpReport};
 use amp_site::{AmpCgroup, AmpCore, Background, DUTY_PARTS};
 use bias_bench::ab::energy::EnergyMeter;
-use bias_bench::ab::workload::openmp::ITERATION_ROUNDS;
-use bias_bench::ab::workload::openmp::benchmark::{Benchmark, Family};
-use bias_bench::ab::workload::openmp::libgomp::{self, TeamRun};
+use bias_bench::ab::workload::openmp::{
+    Benchmark, Family, ITERATION_ROUNDS, TeamRun, missing_runtime, run_team,
+};
 use bias_bench::options::{SchedulerOptions, seconds};
 use bias_bench::progress::Progress;
 use bias_bench::sched::{self, SchedExt};
@@ -90,7 +90,7 @@ pub struct AmpOptions {
 /// Usage error for options that do not fit the machine, measurement error if a run or the scheduler
 /// fails.
 pub fn run(options: &AmpOptions) -> Result<AmpReport> {
-    if let Some(missing) = libgomp::missing() {
+    if let Some(missing) = missing_runtime() {
         return Err(Error::Usage(missing));
     }
     let core = AmpCore::of(&cpus::allowed()?, options.housekeeping)?;
@@ -160,7 +160,7 @@ impl Bench<'_> {
     /// Run a benchmark once.
     fn times(&self, benchmark: &Benchmark, threads: usize) -> Result<Vec<u64>> {
         let loops = benchmark.family == Family::Sched;
-        libgomp::run(&TeamRun {
+        run_team(&TeamRun {
             benchmark: benchmark.name,
             chunk: benchmark.chunk,
             size: match loops {

@@ -24,9 +24,9 @@ mod team;
 mod team_page;
 
 use crate::variation::Variation;
-use bias_bench::ab::workload::openmp::benchmark::{Benchmark, Family};
-use bias_bench::ab::workload::openmp::libgomp::{self, TeamRun};
-use bias_bench::ab::workload::openmp::{CONSTRUCT_ROUNDS, ITERATION_ROUNDS};
+use bias_bench::ab::workload::openmp::{
+    Benchmark, CONSTRUCT_ROUNDS, Family, ITERATION_ROUNDS, TeamRun, missing_runtime, run_team,
+};
 use bias_bench::options::Printable;
 use bias_bench::progress::Progress;
 use bias_bench::sched::SchedExt;
@@ -107,7 +107,7 @@ pub struct TeamOptions {
 /// Usage error for a team that does not fit the machine, measurement error if a run fails or the
 /// page cannot be written.
 pub fn run(options: &TeamOptions) -> Result<TeamReport> {
-    if let Some(missing) = libgomp::missing() {
+    if let Some(missing) = missing_runtime() {
         return Err(Error::Usage(missing));
     }
     let allowed = cpus::allowed()?;
@@ -189,7 +189,7 @@ fn one_run(
     let variables: Vec<(String, String)> = condition.variables().into_iter().chain(wait).collect();
     let spare = allowed.iter().rev().find(|cpu| !condition.cpus.contains(cpu)).copied();
     let log = FrequencyLog::start(allowed, spare);
-    let times = libgomp::run(&TeamRun {
+    let times = run_team(&TeamRun {
         benchmark: benchmark.name,
         chunk: benchmark.chunk,
         size: case.size,

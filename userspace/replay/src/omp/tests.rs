@@ -25,7 +25,7 @@ fn refused(text: &str) -> String {
 fn the_defaults_are_those_of_the_paper() {
     let defaults = options("");
     assert_eq!((defaults.runs, defaults.repetitions), (10, 100));
-    for benchmark in bias_bench::ab::workload::openmp::benchmark::NAMES.map(|(name, _)| name) {
+    for benchmark in bias_bench::ab::workload::openmp::NAMES.map(|(name, _)| name) {
         assert!(defaults.benchmarks.iter().any(|of| of.name == benchmark), "{benchmark}");
     }
     assert!(refused("--benchmarks tuba").contains("known are parallel"));
