@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! bias-replay: experiments of the five papers behind scx_bias, and the page that compares them with
-//! it.
+//! bias-replay: experiments of the five papers behind scx_bias, and the page that compares them
+//! with it.
 //!
 //! Workloads, statistics and the form of reports are those of bias-bench. This program is for the
 //! tree and its VM: packages do not hold it.

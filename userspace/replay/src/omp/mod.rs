@@ -8,10 +8,11 @@
 //! siblings, spare cores and frequency.
 //!
 //! # Approach
-//! Each benchmark runs under each condition ([`team`]), by default 10 runs of 100 repetitions as in the
-//! paper. A run is a new process of the workload `omp`. All benchmarks have their first run, then
-//! their second, so that a drift of the machine affects all alike. [`crate::variation`] evaluates the
-//! times, [`frequency_log`] reads the frequencies beside each run, [`team_page`] draws both.
+//! Each benchmark runs under each condition ([`team`]), by default 10 runs of 100 repetitions as in
+//! the paper. A run is a new process of the workload `omp`. All benchmarks have their first run,
+//! then their second, so that a drift of the machine affects all alike. [`crate::variation`]
+//! evaluates the times, [`frequency_log`] reads the frequencies beside each run, [`team_page`]
+//! draws both.
 //!
 //! # Invariants
 //! All runs of a benchmark do the same work under all conditions with equally many threads.

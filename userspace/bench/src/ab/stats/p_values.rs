@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! P-values: a sign-flip permutation test of whether two arms differ, and the adjustment for several
-//! questions.
+//! P-values: a sign-flip permutation test of whether two arms differ, and the adjustment for
+//! several questions.
 //!
 //! # Problem
 //! The noise of emulated machines is not normal, so the p-value of a t-test would be unreliable.
@@ -16,12 +16,12 @@
 //! one rank after another. For more pairs, 2^14 flips are sampled.
 //!
 //! Adjustment [Holm79] keeps the probability of any false call below the level, for any dependence
-//! between the questions. The smallest p-value is multiplied by the number of questions, the next by
-//! one less, and so on. Questions without a p-value were not asked and do not count.
+//! between the questions. The smallest p-value is multiplied by the number of questions, the next
+//! by one less, and so on. Questions without a p-value were not asked and do not count.
 //!
 //! # Invariants
-//! The p-value is the same for negated values, for scaled values, and for any order of values.
-//! The adjustment never reverses the order of two p-values.
+//! The p-value is the same for negated values, for scaled values, and for any order of values. The
+//! adjustment never reverses the order of two p-values.
 //!
 //! # Limits
 //! The p-value of n pairs is at least 2/2^n.
