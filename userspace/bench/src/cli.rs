@@ -5,7 +5,6 @@
 mod ab;
 mod list;
 mod manual;
-mod meter;
 mod sim;
 mod work;
 

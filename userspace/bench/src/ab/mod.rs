@@ -16,9 +16,9 @@
 //!   (names, units, directions), [`sample`] (stored samples, and which of them count), [`stats`]
 //!   (estimates, intervals, verdicts), [`placement`] (best and worst static placement)
 //! * work: [`workload`] (the work of a cell)
-//! * files: [`store`], [`plan`], [`suites`] and [`foreign`] (the work of a run)
+//! * files: [`store`], [`plan`], [`suites`] (the work of a run)
 //! * sequence: [`runner`] (order of events, tested without a machine)
-//! * machine: [`knobs`], [`eaters`], [`hybrid`], [`usage`], [`energy`], [`stage`] (one machine, one
+//! * machine: [`tuning`] (what an arm changes), [`usage`], [`energy`], [`stage`] (one machine, one
 //!   arm at a time)
 //! * run: [`boot`] (inside the machine), [`vm`] and [`session`] (on the host)
 //! * result: [`report`], [`compare`]
@@ -26,24 +26,20 @@
 pub mod arms;
 pub mod boot;
 pub mod compare;
-pub mod eaters;
 pub mod energy;
-mod foreign;
-pub mod hybrid;
-pub mod knobs;
 pub mod metric;
 pub mod order;
 pub mod placement;
 pub mod plan;
 pub mod report;
 pub mod runner;
-mod same;
 pub mod sample;
 pub mod session;
 pub mod stage;
 pub mod stats;
 pub mod store;
 pub mod suites;
+pub mod tuning;
 pub mod usage;
 pub mod vm;
 pub mod workload;

@@ -17,14 +17,15 @@
 //!
 //! # Invariants
 //! * A directory holds one run. Resuming with a setting that changes the meaning of its samples or
-//!   verdicts is refused ([`super::same`]). More boots or blocks extend the run. The seed of the
-//!   stored run is kept.
+//!   verdicts is refused, because its report would show only one of two experiments. The first
+//!   setting that differs is the reason; of an arm its text counts, not only its name. More boots
+//!   or blocks extend the run without a change of its samples. The gate judges a report and not
+//!   samples. The seed of the stored run is kept.
 //! * `run.json` says complete only when every block of every boot is complete.
 
 use super::boot::{self, Task};
 use super::plan::Plan;
 use super::runner::{BUDGET_USED, BootProgress, Job, Outcome};
-use super::same::difference;
 use super::sample::{self, Host, Run, RunCell};
 use super::store::{self, Store};
 use super::vm::Vm;
@@ -270,4 +271,62 @@ fn host() -> Host {
         cpu: model.unwrap_or("unknown").to_string(),
         cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32,
     }
+}
+
+/// Return the first setting that makes the new run a different one from the old, with both values.
+/// Each pair is (old, new). `plans` is None for a run without a stored plan.
+fn difference(runs: (&Run, &Run), plans: Option<(&Plan, &Plan)>) -> Option<String> {
+    let (old, new) = runs;
+    let fewer = [("boots", old.boots, new.boots), ("blocks", old.blocks, new.blocks)];
+    let fewer = fewer.into_iter().filter(|(_, old, new)| new < old);
+    let fewer = fewer.map(|(what, old, new)| (what, old.to_string(), new.to_string()));
+    let of_runs = pairs(of_run(old), of_run(new));
+    let of_plans = plans.into_iter().flat_map(|(old, new)| pairs(of_plan(old), of_plan(new)));
+    of_runs
+        .chain(of_plans)
+        .chain(fewer)
+        .find(|(_, old, new)| old != new)
+        .map(|(what, old, new)| format!("{what} {old}, and this one has {new}"))
+}
+
+/// Return the settings with their old and new values.
+fn pairs(old: Vec<Named>, new: Vec<Named>) -> impl Iterator<Item = (&'static str, String, String)> {
+    old.into_iter().zip(new).map(|((what, old), (_, new))| (what, old, new))
+}
+
+/// Name of a setting and its value.
+type Named = (&'static str, String);
+
+/// Return the settings of a run that its samples depend on.
+fn of_run(run: &Run) -> Vec<Named> {
+    let cells = run.cells.iter().map(|cell| {
+        cell.name.clone() + &cell.diversity.map_or_else(String::new, |d| format!(" (diversity {d})"))
+    });
+    vec![
+        ("suite", run.suite.clone()),
+        ("arms", run.arms.join(", ")),
+        ("workloads", cells.collect::<Vec<_>>().join(", ")),
+        ("machine", run.machine.clone()),
+        ("emulation", run.emulated.to_string()),
+        ("kernel", run.kernel.clone()),
+        ("seed", run.seed.to_string()),
+        ("stretch", run.stretch.to_string()),
+        ("dead zone", run.dead_zone.to_string()),
+    ]
+}
+
+/// Return the settings that only the plan holds.
+fn of_plan(plan: &Plan) -> Vec<Named> {
+    let windows: Vec<String> = (0..plan.cells.len()).map(|cell| seconds(plan.window(cell))).collect();
+    vec![
+        ("arms", plan.arms.join(", ")),
+        ("warm-up", seconds(plan.warmup())),
+        ("window", windows.join(", ")),
+        ("bpf_stats", plan.bpf_stats.to_string()),
+        ("energy", plan.energy.to_string()),
+    ]
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{} s", time.as_secs_f64())
 }

@@ -27,14 +27,12 @@
 //! must absorb it.
 
 use super::arms::{Arm, ArmKind};
-use super::eaters::Eaters;
 use super::energy;
-use super::hybrid::Hybrid;
-use super::knobs::Knobs;
 use super::placement::{self, KindProgress};
 use super::plan::Plan;
 use super::runner::Stage;
 use super::sample::Measured;
+use super::tuning::{Eaters, Hybrid, Knobs};
 use super::usage::{Counting, Usage};
 use super::workload::{Env, Workload};
 use crate::emulation::Emulation;

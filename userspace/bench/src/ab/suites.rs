@@ -9,8 +9,14 @@
 //! when all tasks are alike, and 1 when half are compute-bound and half are stalled. The gain of
 //! bias scheduling grows with diversity [Koufaty10].
 
-use super::foreign;
 use super::plan::{Cell, Plan};
+use super::workload::packaged::{PROGRAMS, Packaged};
+
+/// Programs of the suite `foreign-quick`.
+const QUICK_PROGRAMS: usize = 5;
+
+/// Machine of the suites `foreign`: two fast cores with two threads each, and four slow ones.
+const FOREIGN_MACHINE: &str = "600x4:240:-:240:-:240:-:240:-,threads=2";
 
 /// A built-in plan.
 pub struct Suite {
@@ -96,15 +102,15 @@ pub const SUITES: [Suite; 11] = [
         name: "foreign",
         about: "Are programs of Debian faster or slower? Compilers, servers, compression, locks, against the default that knows the cores",
         minutes: 5,
-        machines: &[foreign::MACHINE],
-        plan: foreign::all,
+        machines: &[FOREIGN_MACHINE],
+        plan: foreign,
     },
     Suite {
         name: "foreign-quick",
         about: "The same with five programs: a web server, a store, locks, messages, compression",
         minutes: 1,
-        machines: &[foreign::MACHINE],
-        plan: foreign::quick,
+        machines: &[FOREIGN_MACHINE],
+        plan: foreign_quick,
     },
 ];
 
@@ -234,6 +240,31 @@ fn openmp() -> Plan {
         window_s: 2.0,
         ..base("openmp", &["barrier:4:static", "barrier:4:dynamic", "triad:4"])
     }
+}
+
+/// Return a plan of programs of Debian against the default that knows the cores.
+fn programs(name: &str, of: &[Packaged], boots: u32) -> Plan {
+    Plan {
+        name: name.into(),
+        arms: ["default-hybrid", "scx_bias"].map(String::from).to_vec(),
+        cells: of.iter().map(|program| Cell::of(&format!("program:{}", program.name))).collect(),
+        boots,
+        blocks: 2,
+        warmup_s: 0.0,
+        window_s: 0.1,
+        dead_zone: 0.02,
+        ..Plan::default()
+    }
+}
+
+/// Return the suite of all programs, with an interval over boots.
+fn foreign() -> Plan {
+    programs("foreign", PROGRAMS, 3)
+}
+
+/// Return the suite of the first five programs, in one boot.
+fn foreign_quick() -> Plan {
+    programs("foreign-quick", &PROGRAMS[..QUICK_PROGRAMS], 1)
 }
 
 #[cfg(test)]

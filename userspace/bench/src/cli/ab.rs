@@ -2,12 +2,11 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The A/B commands: ab, report, compare.
 
-use super::meter::Meter;
 use crate::ab::arms::Arm;
 use crate::ab::plan::{Cell, Plan};
 use crate::ab::report::Report;
 use crate::ab::report::gate::Gates;
-use crate::ab::runner::BUDGET_USED;
+use crate::ab::runner::{BUDGET_USED, BootProgress};
 use crate::ab::sample::Run;
 use crate::ab::session::{self, SessionOptions};
 use crate::ab::vm::Vm;
@@ -18,11 +17,13 @@ use crate::sched::SchedExt;
 use crate::{Error, Result};
 use clap::Args;
 use clap::builder::ArgPredicate;
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Kernel for programs, whose ticks are those of most desktops.
 const HZ_1000: &str = "6.12-1000";
@@ -375,4 +376,75 @@ fn replay(seed: u64) -> String {
 fn seed_from_clock() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     now.as_nanos() as u64
+}
+
+/// Progress of a comparison on standard error, with an estimate of the time left: a bar on a
+/// terminal, elsewhere one line per visit.
+struct Meter {
+    boots: u32,
+    begun: Instant,
+    bar: Option<ProgressBar>,
+    said: String,
+}
+
+impl Meter {
+    /// Start the meter for a run of this many boots.
+    fn new(boots: u32) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(1);
+            // The template is constant. A mistake in it would only change the appearance.
+            if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}% [{elapsed}] {wide_msg}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        Meter { boots, begun: Instant::now(), bar, said: String::new() }
+    }
+
+    /// Show the current step.
+    fn show(&mut self, step: &BootProgress) {
+        let total = step.total.max(1) as f64;
+        let share =
+            ((f64::from(step.boot) + step.done as f64 / total) / f64::from(self.boots)).clamp(0.0, 1.0);
+        let left = match share {
+            share if share > 0.02 => {
+                let left = self.begun.elapsed().mul_f64((1.0 - share) / share);
+                format!("{} left", HumanDuration(left))
+            }
+            _ => "estimating".to_string(),
+        };
+        let text = format!(
+            "boot {}/{}, block {}: {} ({left})",
+            step.boot + 1,
+            self.boots,
+            step.block + 1,
+            step.what
+        );
+        match &self.bar {
+            Some(bar) => {
+                bar.set_length(1000);
+                bar.set_position((share * 1000.0) as u64);
+                bar.set_message(text);
+            }
+            None => {
+                let place = format!(
+                    "{}/{}/{}",
+                    step.boot,
+                    step.block,
+                    step.what.split(':').next().unwrap_or_default()
+                );
+                if place != self.said {
+                    eprintln!("[{:3.0} %] {text}", share * 100.0);
+                    self.said = place;
+                }
+            }
+        }
+    }
+
+    /// Clear the bar.
+    fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
 }

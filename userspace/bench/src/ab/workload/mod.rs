@@ -29,13 +29,11 @@ pub mod command;
 mod forks;
 mod groups;
 mod interactive;
-mod interleaved;
 mod mix;
 pub mod openmp;
 pub mod packaged;
 mod pingpong;
 mod series;
-mod shuffled;
 mod team;
 mod triad;
 mod types;
@@ -50,8 +48,8 @@ use types::{count, measured, optional_count};
 pub fn list() -> Vec<Description> {
     let own = [
         mix::DESCRIPTION,
-        shuffled::DESCRIPTION,
-        interleaved::DESCRIPTION,
+        mix::SHUFFLED,
+        mix::INTERLEAVED,
         interactive::DESCRIPTION,
         wakeup::DESCRIPTION,
         pingpong::DESCRIPTION,
@@ -71,8 +69,8 @@ pub fn parse(text: &str) -> std::result::Result<Box<dyn Workload>, String> {
     let end = text.find([':', '@', '+']).unwrap_or(text.len());
     let (head, rest) = text.split_at(end);
     let parsed: Option<Box<dyn Workload>> = match head {
-        "shuffled" => return Ok(Box::new(shuffled::Shuffled::parse(rest)?)),
-        "interleaved" => return interleaved::Interleaved::parse(rest).map(boxed),
+        "shuffled" => return Ok(Box::new(mix::Shuffled::parse(rest)?)),
+        "interleaved" => return mix::Interleaved::parse(rest).map(boxed),
         "interactive" => return Ok(Box::new(interactive::Interactive::parse(rest)?)),
         "wakeup" => wakeup::Wakeup::parse(rest).map(boxed),
         "pingpong" => pingpong::Pingpong::parse(rest).map(boxed),
