@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! The command line of bias-bench.
+//! The command line of bias-bench, and its short commands: work, list, sim, man and completions.
 
 mod ab;
-mod list;
-mod manual;
-mod sim;
-mod work;
 
+use crate::ab::metric::{self, Direction};
+use crate::ab::{suites, workload};
 use crate::cost::CostOptions;
 use crate::demo::DemoOptions;
+use crate::measure::{self, Until, WorkSample};
 use crate::mix::MixOptions;
 use crate::once::OnceOptions;
-use crate::options::{self, Measurement};
+use crate::options::{self, Measurement, Output, Printable, printed, seconds};
 use crate::pingpong::PingpongOptions;
 use crate::ratio::RatioOptions;
 use crate::sched::UnderOptions;
-use crate::{Error, Result, cost, demo, mix, once, pingpong, ratio};
-use clap::{CommandFactory, Parser, Subcommand};
-use std::process::ExitCode;
+use crate::spec::WorkKind;
+use crate::{Error, Result, cost, cpus, demo, metrics, mix, once, pingpong, ratio};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+use serde::Serialize;
+use serde_json::json;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{self, ExitCode};
+use std::time::Duration;
 
 /// Workloads with known behaviour, and the comparison of schedulers.
 ///
@@ -35,7 +44,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run one workload alone and report its speed
-    Work(Measurement<work::WorkOptions>),
+    Work(Measurement<WorkOptions>),
     /// Compare two CPUs on several kinds of work, and with the prediction of the counters
     Ratio(Measurement<RatioOptions>),
     /// Run tasks at the same time and report what each of them achieved
@@ -52,10 +61,10 @@ enum Command {
     Ab(Box<ab::AbArgs>),
     Report(ab::ReportArgs),
     Compare(ab::CompareArgs),
-    List(list::ListArgs),
-    Sim(sim::SimArgs),
-    Completions(manual::CompletionsArgs),
-    Man(manual::ManArgs),
+    List(ListArgs),
+    Sim(SimArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
     #[command(hide = true)]
     AbBoot(ab::BootArgs),
 }
@@ -68,7 +77,7 @@ pub fn main() -> ExitCode {
 /// Run one command. Return its exit code if it did its work.
 fn run(command: Command) -> Result<u8> {
     match command {
-        Command::Work(options) => options.print(work::run).map(drop),
+        Command::Work(options) => options.print(work).map(drop),
         Command::Ratio(options) => options.print(ratio::run).map(drop),
         Command::Mix(options) => options.print(mix::run).map(drop),
         Command::Run(options) => options.print(once::run).map(drop),
@@ -101,6 +110,214 @@ fn nested(words: Vec<String>) -> Result<Command> {
     }
 }
 
+/// Workload and length of a measurement.
+#[derive(Debug, Args)]
+struct WorkOptions {
+    /// Workload: compute, float, chase[:SIZE], stalled[:MULTIPLIES], branchy, stream[:SIZE],
+    /// mixed[:PERCENT], phases[:MS], cachestress[:SIZE], swpcpu, swpmem[:SIZE] or swp[:PERCENT]. A
+    /// larger size misses larger caches. More multiplications per load mean a smaller share of
+    /// stalls. A percentage is the share of computing. A period is the time of one change and the
+    /// change back
+    kind: WorkKind,
+    /// Seconds to run. A longer run averages over more interrupts
+    #[arg(long, value_parser = seconds, default_value = "1", conflicts_with = "steps")]
+    seconds: Duration,
+    /// Steps to run instead of a time (a step is about 20 000 cycles)
+    #[arg(long)]
+    steps: Option<u64>,
+    /// CPU to run on; the scheduler decides unless given
+    #[arg(long)]
+    cpu: Option<usize>,
+}
+
+/// Speed of the workload.
+#[derive(Serialize)]
+struct WorkReport {
+    schema: &'static str,
+    kind: String,
+    units_per_s: f64,
+    ns_per_unit: f64,
+    #[serde(flatten)]
+    sample: WorkSample,
+}
+
+/// Run the workload.
+fn work(options: &WorkOptions) -> Result<WorkReport> {
+    if let Some(cpu) = options.cpu {
+        cpus::require_online(&[cpu])?;
+    }
+    let until = options.steps.map_or(Until::Elapsed(options.seconds), Until::Steps);
+    let sample = measure::run(&options.kind, options.cpu, until)?;
+    Ok(WorkReport {
+        schema: "bias-bench.work/1",
+        kind: options.kind.to_string(),
+        units_per_s: sample.units_per_s(),
+        ns_per_unit: sample.ns_per_unit(),
+        sample,
+    })
+}
+
+impl Printable for WorkReport {
+    fn text(&self) -> String {
+        let s = &self.sample;
+        let mut out = format!(
+            "{} on CPU {}: {} units in {:.3} s ({:.3} s of CPU time), {:.0} units/s, {:.2} ns CPU time each\n",
+            self.kind,
+            s.cpu,
+            s.units,
+            s.wall_ns as f64 / 1e9,
+            s.cpu_ns as f64 / 1e9,
+            self.units_per_s,
+            self.ns_per_unit
+        );
+        if let Some(c) = &s.counters {
+            let percent = |part: u64| metrics::share(part as f64, c.cycles as f64) * 100.0;
+            out += &format!(
+                "{} instructions, {} cycles, stalled {:.1}% outside and {:.1}% inside the core, {} LLC misses\n",
+                c.instructions,
+                c.cycles,
+                percent(c.stall_external),
+                percent(c.stall_internal),
+                c.llc_misses
+            );
+        }
+        out
+    }
+}
+
+/// List suites, workloads and metrics, with units and which direction is better
+#[derive(Debug, Args)]
+struct ListArgs {
+    #[command(flatten)]
+    output: Output,
+}
+
+impl ListArgs {
+    fn run(&self) -> Result<()> {
+        let suites: Vec<_> = suites::SUITES
+            .iter()
+            .map(|s| json!({"name": s.name, "about": s.about, "minutes": s.minutes, "machines": s.machines, "plan": (s.plan)()}))
+            .collect();
+        let document = json!({"suites": suites, "workloads": workload::list(), "metrics": metric::METRICS});
+        self.output.print_as(&document, list)
+    }
+}
+
+/// Return the list as text.
+fn list() -> String {
+    let mut out = String::from("Suites (--suite)\n");
+    for suite in &suites::SUITES {
+        let _ = writeln!(
+            out,
+            "  {:12} {} ({} min of the VM's time for two arms; {})",
+            suite.name,
+            suite.about,
+            suite.minutes,
+            suite.machines.join(", ")
+        );
+        let cells: Vec<String> = (suite.plan)().cells.into_iter().map(|cell| cell.workload).collect();
+        let _ = writeln!(out, "  {:12}   {}", "", cells.join("  "));
+    }
+    out += "\nWorkloads (--cells)\n";
+    for workload in workload::list() {
+        let _ = writeln!(out, "  {:26} {}", workload.syntax, workload.measures);
+    }
+    out += "\nMetrics (name, unit, better)\n";
+    for metric in metric::METRICS {
+        let better = match metric.direction {
+            Direction::Higher => "higher",
+            Direction::Lower => "lower",
+            Direction::Neutral => "",
+        };
+        let _ = writeln!(out, "  {:26} {:5} {:7} {}", metric.name, metric.unit, better, metric.about);
+    }
+    out
+}
+
+/// Name of the simulator. It contains the scheduler's BPF code. As a program of its own it costs
+/// builds of bias-bench nothing.
+const SIMULATOR: &str = "bias-bench-sim";
+
+/// Predict what scx_bias would do on a machine, as a picture and figures, without that machine
+///
+/// `bias-bench sim --help` shows the options.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+struct SimArgs {
+    /// Options of the simulator
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
+}
+
+impl SimArgs {
+    /// Run the program. Return its exit code.
+    fn run(self) -> Result<u8> {
+        // The one beside this program has the same version.
+        let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join(SIMULATOR)));
+        run_first(beside.into_iter().chain([PathBuf::from(SIMULATOR)]), &self.words)
+    }
+}
+
+/// Run the first of `programs` that exists. Return its exit code.
+fn run_first(programs: impl Iterator<Item = PathBuf>, words: &[OsString]) -> Result<u8> {
+    for program in programs {
+        match status(&program, words) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::failed(format!("cannot run {}", program.display()), error)),
+            Ok(code) => return Ok(code),
+        }
+    }
+    Err(Error::Runtime(format!(
+        "{SIMULATOR} is neither beside bias-bench nor in PATH; build it with `cargo build --release -p bias_sim`"
+    )))
+}
+
+/// Run a program. Return its exit code, or 128 and the signal that ended it, as a shell does.
+fn status(program: &Path, words: &[OsString]) -> std::io::Result<u8> {
+    let status = process::Command::new(program).args(words).status()?;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
+
+/// Print the man page, or write a page for every command
+#[derive(Debug, Args)]
+struct ManArgs {
+    /// Directory for the pages: bias-bench.1, bias-bench-ab.1 and so on. The page of sim comes from
+    /// `bias-bench sim --man`
+    #[arg(long, value_name = "DIRECTORY")]
+    to: Option<PathBuf>,
+}
+
+/// Print shell completions
+#[derive(Debug, Args)]
+struct CompletionsArgs {
+    /// Shell to complete for
+    shell: Shell,
+}
+
+impl ManArgs {
+    /// Run the command for the program whose command line is `program`.
+    fn run(&self, program: clap::Command) -> Result<()> {
+        if let Some(directory) = &self.to {
+            return clap_mangen::generate_to(program, directory).map_err(|error| {
+                Error::failed(format!("cannot write man pages to {}", directory.display()), error)
+            });
+        }
+        let mut text = Vec::new();
+        clap_mangen::Man::new(program).render(&mut text).map_err(|error| Error::failed("man page", error))?;
+        printed(std::io::stdout().write_all(&text))
+    }
+}
+
+impl CompletionsArgs {
+    /// Run the command for the program whose command line is `program`.
+    fn run(&self, mut program: clap::Command) -> Result<()> {
+        let mut text = Vec::new();
+        clap_complete::generate(self.shell, &mut program, "bias-bench", &mut text);
+        printed(std::io::stdout().write_all(&text))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,7 +338,7 @@ mod tests {
     #[test]
     fn every_command_has_a_man_page() {
         let directory = tempfile::tempdir().unwrap();
-        let to = |path: &std::path::Path| manual::ManArgs { to: Some(path.to_owned()) }.run(Cli::command());
+        let to = |path: &std::path::Path| ManArgs { to: Some(path.to_owned()) }.run(Cli::command());
         to(directory.path()).unwrap();
         let written = |name: &str| std::fs::read_to_string(directory.path().join(name));
         assert!(written("bias-bench.1").unwrap().contains("bias\\-bench\\-ab(1)"));
@@ -156,5 +373,20 @@ mod tests {
         assert!(nested(words("mix --tasks compute")).is_ok());
         assert_eq!(nested(words("demo --scheduler-cmd x")).unwrap_err().exit_code(), 2);
         assert_eq!(nested(words("mix --tasks computer")).unwrap_err().exit_code(), 2);
+    }
+
+    #[test]
+    fn the_first_program_that_exists_decides_the_exit_code() {
+        let words = ["-c", "exit 7"].map(OsString::from);
+        let programs = ["/nowhere/sim", "/bin/sh", "/bin/true"].map(PathBuf::from);
+        assert_eq!(run_first(programs.into_iter(), &words).unwrap(), 7);
+        let killed = ["-c", "kill -9 $$"].map(OsString::from);
+        assert_eq!(run_first([PathBuf::from("/bin/sh")].into_iter(), &killed).unwrap(), 137);
+    }
+
+    #[test]
+    fn a_program_that_is_missing_is_named_with_the_remedy() {
+        let error = run_first([PathBuf::from("/nowhere/sim")].into_iter(), &[]).unwrap_err();
+        assert!(error.to_string().contains("build it with") && error.exit_code() == 1, "{error}");
     }
 }
