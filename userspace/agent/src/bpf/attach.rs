@@ -6,12 +6,12 @@ use std::mem::MaybeUninit;
 
 use anyhow::{Result, anyhow};
 use bias_policy::table::CapacityTable;
-use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, OpenObject};
+use libbpf_rs::{Link, MapCore as _, MapFlags, OpenObject};
 // The scx macros expand to paths through this name.
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open};
 use tracing::{info, warn};
 
-use crate::bpf::cgroup_events::{self, CgroupEvents};
+use crate::bpf::cgroup_events::{self, CgroupEvents, CgroupMap};
 use crate::bpf::counting;
 use crate::bpf::exit::{ExitReport, Uei};
 use crate::bpf::load_log::{self, explain};
@@ -145,8 +145,8 @@ impl<'object> Attached<'object> {
     ///
     /// # Errors
     /// Fail when the map cannot be opened.
-    pub(crate) fn cgroups(&self) -> Result<MapHandle> {
-        Ok(MapHandle::try_from(&self.skel.maps.optin_cgroups)?)
+    pub(crate) fn cgroups(&self) -> Result<CgroupMap> {
+        CgroupMap::open(&self.skel.maps.optin_cgroups)
     }
 
     /// Make the kernel side read that map again.

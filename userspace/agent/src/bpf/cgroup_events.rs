@@ -61,11 +61,47 @@ pub(crate) fn require() -> Result<()> {
     Ok(())
 }
 
+/// Map of the cgroups that the kernel side follows, by id: true for opted-in ones, false for ones
+/// just released.
+pub(crate) struct CgroupMap {
+    map: MapHandle,
+    /// Content of the map.
+    written: BTreeMap<u64, bool>,
+}
+
+impl CgroupMap {
+    /// Open the empty `map`.
+    pub(crate) fn open(map: &MapMut<'_>) -> Result<Self> {
+        Ok(Self { map: MapHandle::try_from(map)?, written: BTreeMap::new() })
+    }
+
+    /// Return true if the map holds these cgroups and no others.
+    pub(crate) fn holds(&self, cgroups: &BTreeMap<u64, bool>) -> bool {
+        self.written == *cgroups
+    }
+
+    /// Write these cgroups and no others.
+    pub(crate) fn write(&mut self, cgroups: &BTreeMap<u64, bool>) -> libbpf_rs::Result<()> {
+        let gone: Vec<u64> = self.written.keys().filter(|id| !cgroups.contains_key(id)).copied().collect();
+        for id in gone {
+            self.map.delete(&id.to_ne_bytes())?;
+            self.written.remove(&id);
+        }
+        for (id, inside) in cgroups {
+            if self.written.get(id) == Some(inside) {
+                continue;
+            }
+            let why = if *inside { ffi::BIAS_FOLLOW_INSIDE } else { ffi::BIAS_FOLLOW_RELEASED };
+            self.map.update(&id.to_ne_bytes(), &why.to_ne_bytes(), MapFlags::ANY)?;
+            self.written.insert(*id, *inside);
+        }
+        Ok(())
+    }
+}
+
 /// Receiver of the kernel side's events.
 pub(crate) struct CgroupEvents {
-    cgroups: MapHandle,
-    /// Content of the map: ids of cgroups, and true for opted-in ones.
-    followed: BTreeMap<u64, bool>,
+    cgroups: CgroupMap,
     ring: RingBuffer<'static>,
     received: Rc<RefCell<Vec<CgroupEvent>>>,
     notify: Receiver<()>,
@@ -91,14 +127,7 @@ impl CgroupEvents {
         let fd = unsafe { BorrowedFd::borrow_raw(ring.epoll_fd()) };
         let needed = Arc::new(());
         let notify = ring_when_readable(fd, Arc::downgrade(&needed))?;
-        Ok(Self {
-            cgroups: MapHandle::try_from(cgroups)?,
-            followed: BTreeMap::new(),
-            ring,
-            received,
-            notify,
-            _needed: needed,
-        })
+        Ok(Self { cgroups: CgroupMap::open(cgroups)?, ring, received, notify, _needed: needed })
     }
 
     /// Return the channel that fires when there are events to read.
@@ -106,17 +135,9 @@ impl CgroupEvents {
         &self.notify
     }
 
-    /// Follow these cgroups and no others: true for opted-in ones, false for ones just released.
-    pub(crate) fn follow(&mut self, cgroups: BTreeMap<u64, bool>) -> Result<()> {
-        for id in self.followed.keys().filter(|id| !cgroups.contains_key(id)) {
-            self.cgroups.delete(&id.to_ne_bytes())?;
-        }
-        for (id, inside) in cgroups.iter().filter(|(id, inside)| self.followed.get(id) != Some(inside)) {
-            let why = if *inside { ffi::BIAS_FOLLOW_INSIDE } else { ffi::BIAS_FOLLOW_RELEASED };
-            self.cgroups.update(&id.to_ne_bytes(), &why.to_ne_bytes(), MapFlags::ANY)?;
-        }
-        self.followed = cgroups;
-        Ok(())
+    /// Follow these cgroups and no others.
+    pub(crate) fn follow(&mut self, cgroups: &BTreeMap<u64, bool>) -> libbpf_rs::Result<()> {
+        self.cgroups.write(cgroups)
     }
 
     /// Return the events that arrived since the last call.

@@ -22,7 +22,7 @@ use std::path::Path;
 
 pub(crate) use attach::Attached;
 pub use attach::{Band, CpuCounters};
-pub(crate) use cgroup_events::CgroupEvents;
+pub(crate) use cgroup_events::{CgroupEvents, CgroupMap};
 pub use exit::ExitReport;
 pub use stats::Stats;
 pub use task_report::{Bias, Reason, Stack, TaskReport};

@@ -20,16 +20,14 @@
 //! The kernel side handles a change of the online CPUs in place. A CPU that is not in the table
 //! counts as fast until the agent measures it ([`crate::recal`]).
 
-mod bias_filter;
 mod event_loop;
 mod outputs;
-mod partial_switch;
 pub mod privileges;
 mod scope;
 mod sources;
 
 use std::mem::MaybeUninit;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Result;
 use crossbeam::channel::never;
@@ -43,9 +41,8 @@ use crate::costs::Live;
 use crate::failure::{Exit, Failure};
 use crate::housekeeping::{self, Housekeeper};
 use crate::marks::MarkServer;
-use crate::optin::OptIn;
-use crate::optin::journal::{self, Store};
 use crate::optin::system::Linux;
+use crate::optin::{self, OptIn};
 use crate::options::{Config, RunOptions};
 use crate::pmu::Counters;
 use crate::recal::thermal::Listener;
@@ -99,20 +96,14 @@ pub fn run(
 /// Restore the policies that a killed scx_bias has changed, and opt the cgroups in. Return None if
 /// the whole system is scheduled.
 fn opt_in(options: &RunOptions) -> Result<Option<OptIn<Linux>>, Failure> {
-    let directory = Path::new(journal::DIRECTORY);
-    let everything = options.schedules_everything();
-    if everything && !Store::exists(directory).unwrap_or(false) {
-        return Ok(None);
+    if !options.schedules_everything() {
+        return OptIn::on_this_machine(&options.cgroups).map(Some);
     }
-    let cgroups = if everything { &[][..] } else { &options.cgroups };
-    let system = Linux::new(PathBuf::from("/"));
-    let store = Store::open(directory, &system.boot())?;
-    let mut optin = OptIn::start(system, store, cgroups)?;
-    if everything {
-        optin.finish();
-        return Ok(None);
+    match optin::restore() {
+        Err(failure) if failure.exit != Exit::Runtime => Err(failure),
+        // The log shows what could not be restored. Its record stays for the next start.
+        _ => Ok(None),
     }
-    Ok(Some(optin))
 }
 
 fn run_once(

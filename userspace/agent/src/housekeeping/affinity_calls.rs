@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
 
 use super::homes::Cpus;
 use crate::affinity;
@@ -54,7 +53,7 @@ pub(super) struct LinuxAffinity(Linux);
 
 impl Default for LinuxAffinity {
     fn default() -> Self {
-        Self(Linux::new(PathBuf::from("/")))
+        Self(Linux::default())
     }
 }
 

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Record that must survive a crash: the opted-in cgroups, and the previous state of their threads.
+//! Records that must survive a crash: what threads had before the agent changed it.
 //!
 //! # Problem
 //!
-//! A killed scheduler leaves its threads with SCHED_EXT, and no other process knows their previous
-//! policies.
+//! A killed scheduler leaves its threads with SCHED_EXT, or with the affinities that it set. No
+//! other process knows what they had before.
 //!
 //! # Approach
 //!
-//! The record is a text file in a directory of root's under `/run`. It has one record per line, and
-//! records are only appended:
+//! A record is a text file in a directory of root's under `/run`, with one entry per line. Its
+//! first line names the record and the boot. The running agent holds a lock on each record, so that
+//! no other process restores its threads. [`Store`] records the opted-in cgroups and the policies
+//! of their threads. It only appends entries:
 //!
 //! ```text
 //! scx_bias opted-in 1 BOOT_ID
@@ -19,14 +21,13 @@
 //! back TID START
 //! ```
 //!
-//! A thread is recorded before it is switched. An outdated record does no harm, because the start
-//! time identifies the thread. The file is rewritten when most of it is outdated. The running agent
-//! holds a lock on the directory, so that no other process restores its threads.
+//! A thread is recorded before it is switched. An outdated entry does no harm, because the start
+//! time identifies the thread. The file is rewritten when most of it is outdated.
 //!
 //! # Invariants
 //!
-//! Any bytes make a journal or none, never an error. An invalid line is skipped, such as the last
-//! one of an agent that was killed while writing. No record follows a partial one, because a failed
+//! Any bytes make a record or none, never an error. An invalid line is skipped, such as the last
+//! one of an agent that was killed while writing. No entry follows a partial one, because a failed
 //! append is cut off again.
 //!
 //! # Limits
@@ -37,25 +38,123 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::{File, TryLockError};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::reconcile::{Journal, Previous, ThreadRecord, Tid, policy};
 use crate::failure::{Exit, Failure};
 use crate::safefile::{private, private_directory};
 
-/// Directory of the record.
+/// Directory of the records.
 pub const DIRECTORY: &str = "/run/scx_bias";
 const FILE: &str = "opted-in";
-const LOCK: &str = "lock";
-/// Start of the first line. The boot id follows.
-const HEAD: &str = "scx_bias opted-in 1 ";
-/// Most bytes that are read: some two million threads.
+/// Most bytes of a record that are read: some two million threads.
 const MAX_BYTES: u64 = 64 << 20;
 /// Smallest file that is worth rewriting [bytes].
 const MIN_BYTES: u64 = 64 << 10;
-/// Approximate length of a record [bytes].
-const RECORD_BYTES: u64 = 32;
+/// Approximate length of an entry [bytes].
+const ENTRY_BYTES: u64 = 32;
+
+/// A record, and the lock on it.
+#[derive(Debug)]
+pub(crate) struct RecordFile {
+    path: PathBuf,
+    /// First line.
+    head: String,
+    /// Held as long as this exists.
+    _lock: File,
+}
+
+impl RecordFile {
+    /// Lock the record `file` of this `boot` in `directory`, and make the directory if there is
+    /// none.
+    ///
+    /// # Errors
+    /// Fail with [`Exit::OtherScheduler`] when a running scx_bias holds the lock. Otherwise fail
+    /// with a kernel failure that names the problem of the directory.
+    pub(crate) fn open(directory: &Path, file: &str, lock: &str, boot: &str) -> Result<Self, Failure> {
+        let failed = |error: io::Error| {
+            let remedy = if error.kind() == ErrorKind::NotADirectory { "" } else { "; run it as root" };
+            let directory = directory.display();
+            Failure::kernel(format!("cannot record threads in {directory}: {error}{remedy}"))
+        };
+        private_directory(directory).map_err(failed)?;
+        let mut options = private();
+        let lock = options.write(true).create(true).truncate(false).open(directory.join(lock));
+        let lock = lock.map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let text = "another scx_bias is starting or running; stop it first";
+                return Err(Failure::new(Exit::OtherScheduler, text));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        Ok(Self { path: directory.join(file), head: first_line(file, boot), _lock: lock })
+    }
+
+    /// Return the whole lines after the first one, None if there is no record of this boot.
+    ///
+    /// # Errors
+    /// Fail when the file exists but cannot be read.
+    pub(crate) fn read(&self) -> io::Result<Option<String>> {
+        let file = match private().read(true).open(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut bytes = Vec::new();
+        file.take(MAX_BYTES).read_to_end(&mut bytes)?;
+        Ok(whole_lines(&bytes, &self.head))
+    }
+
+    /// Replace the record by one of these lines. Return the file, to which lines can be appended,
+    /// and its length [bytes].
+    ///
+    /// # Errors
+    /// Fail when the file cannot be written. The old one then stays.
+    pub(crate) fn replace(&self, lines: &str) -> io::Result<(File, u64)> {
+        let text = format!("{}\n{lines}", self.head);
+        let new = self.path.with_extension("new");
+        // A killed run may have left it, and the lock excludes other users of it.
+        let _ = std::fs::remove_file(&new);
+        let mut file = private().append(true).create_new(true).open(&new)?;
+        file.write_all(text.as_bytes())?;
+        std::fs::rename(&new, &self.path)?;
+        Ok((file, text.len() as u64))
+    }
+
+    /// Remove the record, because there is nothing left to restore.
+    ///
+    /// # Errors
+    /// Fail when the file exists but cannot be removed.
+    pub(crate) fn clear(&self) -> io::Result<()> {
+        match std::fs::remove_file(&self.path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Return the failure for a record at this path, or in this directory.
+pub(crate) fn unusable(path: &Path, error: &io::Error) -> Failure {
+    Failure::kernel(format!(
+        "cannot use {}: {error}; it records the threads to restore after a killed scx_bias",
+        path.display()
+    ))
+}
+
+/// Return the first line of the record `file`.
+pub(crate) fn first_line(file: &str, boot: &str) -> String {
+    format!("scx_bias {file} 1 {boot}")
+}
+
+/// Return the whole lines after the first one, None if that one differs from `head`.
+pub(crate) fn whole_lines(bytes: &[u8], head: &str) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let (whole, _) = text.rsplit_once('\n')?;
+    let (first, rest) = whole.split_once('\n').unwrap_or((whole, ""));
+    (first == head).then(|| rest.to_owned())
+}
 
 /// Content of a journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -66,15 +165,13 @@ pub struct Remembered {
     pub journal: Journal,
 }
 
-/// The file, and the lock on its directory.
+/// The record of the opted-in cgroups and of their threads.
 #[derive(Debug)]
 pub struct Store {
-    path: PathBuf,
-    boot: String,
+    record: RecordFile,
+    /// None as long as there is no file of this run.
     file: Option<File>,
     bytes: u64,
-    /// Held as long as the store exists.
-    _lock: File,
 }
 
 impl Store {
@@ -82,70 +179,40 @@ impl Store {
     ///
     /// # Errors
     /// Fail when this user may not search the directory.
-    pub fn exists(directory: &Path) -> std::io::Result<bool> {
+    pub fn exists(directory: &Path) -> io::Result<bool> {
         directory.join(FILE).try_exists()
     }
 
-    /// Lock the directory `directory`, and make it if there is none. `boot` is the id of this boot.
+    /// Lock the record in `directory`, and make the directory if there is none. `boot` is the id of
+    /// this boot.
     ///
     /// # Errors
-    /// Fail with [`Exit::OtherScheduler`] when a running scx_bias holds the lock. Otherwise fail
-    /// with a kernel failure that names the problem of the directory.
+    /// Fail as [`RecordFile::open`] does.
     pub fn open(directory: &Path, boot: &str) -> Result<Self, Failure> {
-        let failed = |why: String| {
-            Failure::kernel(format!("cannot keep what threads had before in {}: {why}", directory.display()))
-        };
-        let io = |error: std::io::Error| failed(format!("{error}; run it as root"));
-        private_directory(directory).map_err(|error| match error.kind() {
-            ErrorKind::NotADirectory => failed(error.to_string()),
-            _ => io(error),
-        })?;
-        let lock =
-            private().write(true).create(true).truncate(false).open(directory.join(LOCK)).map_err(io)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let text = "another scx_bias is starting or running; stop it first";
-                return Err(Failure::new(Exit::OtherScheduler, text));
-            }
-            Err(TryLockError::Error(error)) => return Err(io(error)),
-        }
-        let (path, boot) = (directory.join(FILE), boot.to_owned());
-        Ok(Self { path, boot, file: None, bytes: 0, _lock: lock })
+        Ok(Self { record: RecordFile::open(directory, FILE, "lock", boot)?, file: None, bytes: 0 })
     }
 
     /// Return the content of the file, None if there is none of this boot.
     ///
     /// # Errors
     /// Fail when the file exists but cannot be read.
-    pub fn read(&self) -> std::io::Result<Option<Remembered>> {
-        let file = match private().read(true).open(&self.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            file => file?,
-        };
-        let mut bytes = Vec::new();
-        file.take(MAX_BYTES).read_to_end(&mut bytes)?;
-        Ok(parse(&bytes, &self.boot))
+    pub fn read(&self) -> io::Result<Option<Remembered>> {
+        Ok(self.record.read()?.map(|lines| parse(&lines)))
     }
 
     /// Rewrite the whole file atomically.
     ///
     /// # Errors
     /// Fail when the file cannot be written. The old one then stays.
-    pub fn write(&mut self, remembered: &Remembered) -> std::io::Result<()> {
-        let mut text = format!("{HEAD}{}\n", self.boot);
+    pub fn write(&mut self, remembered: &Remembered) -> io::Result<()> {
+        let mut text = String::new();
         for cgroup in &remembered.cgroups {
             // Writing to a String cannot fail, here and below.
             let _ = writeln!(text, "cgroup {cgroup}");
         }
         append(&mut text, &remembered.journal);
-        let new = self.path.with_extension("new");
-        // A killed run may have left it, and the lock excludes other users of it.
-        let _ = std::fs::remove_file(&new);
-        let mut file = private().append(true).create_new(true).open(&new)?;
-        file.write_all(text.as_bytes())?;
-        std::fs::rename(&new, &self.path)?;
-        (self.file, self.bytes) = (Some(file), text.len() as u64);
+        let (file, bytes) = self.record.replace(&text)?;
+        (self.file, self.bytes) = (Some(file), bytes);
         Ok(())
     }
 
@@ -153,7 +220,7 @@ impl Store {
     ///
     /// # Errors
     /// Fail when the records cannot be written. None of them is recorded then.
-    pub fn record(&mut self, threads: &Journal) -> std::io::Result<()> {
+    pub fn record(&mut self, threads: &Journal) -> io::Result<()> {
         let mut text = String::new();
         append(&mut text, threads);
         self.add(&text)
@@ -163,7 +230,7 @@ impl Store {
     ///
     /// # Errors
     /// Fail as [`Self::record`] does.
-    pub fn record_back(&mut self, threads: &[(Tid, u64)]) -> std::io::Result<()> {
+    pub fn record_back(&mut self, threads: &[(Tid, u64)]) -> io::Result<()> {
         let mut text = String::new();
         for (tid, start) in threads {
             let _ = writeln!(text, "back {tid} {start}");
@@ -171,38 +238,34 @@ impl Store {
         self.add(&text)
     }
 
-    fn add(&mut self, text: &str) -> std::io::Result<()> {
+    fn add(&mut self, text: &str) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
         }
         let bytes = self.bytes;
         let file = self.file.as_mut().ok_or(ErrorKind::NotFound)?;
-        let result = file.write_all(text.as_bytes());
-        match result {
-            Ok(()) => self.bytes += text.len() as u64,
+        file.write_all(text.as_bytes()).inspect_err(|_| {
             // If the partial line cannot be cut off either, it spoils the next line, which is then
             // skipped.
-            Err(_) => drop(file.set_len(bytes)),
-        }
-        result
+            let _ = file.set_len(bytes);
+        })?;
+        self.bytes += text.len() as u64;
+        Ok(())
     }
 
     /// Return true if most of the file is outdated, given the number of recorded threads.
     #[must_use]
     pub const fn is_bloated(&self, threads: usize) -> bool {
-        self.bytes > MIN_BYTES && self.bytes / 4 > threads as u64 * RECORD_BYTES
+        self.bytes > MIN_BYTES && self.bytes / 4 > threads as u64 * ENTRY_BYTES
     }
 
     /// Remove the file, because there is nothing left to restore.
     ///
     /// # Errors
     /// Fail when the file exists but cannot be removed.
-    pub fn clear(&mut self) -> std::io::Result<()> {
+    pub fn clear(&mut self) -> io::Result<()> {
         (self.file, self.bytes) = (None, 0);
-        match std::fs::remove_file(&self.path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        self.record.clear()
     }
 }
 
@@ -212,36 +275,36 @@ fn append(text: &mut String, journal: &Journal) {
     }
 }
 
-/// Parse the bytes of a file. Return None if they are not of this boot.
-fn parse(bytes: &[u8], boot: &str) -> Option<Remembered> {
-    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
-    let head = lines.next()?;
-    if head.strip_prefix(HEAD.as_bytes()) != Some(boot.as_bytes()) {
-        return None;
-    }
+/// Parse the lines of the record after the first one.
+fn parse(lines: &str) -> Remembered {
     let mut remembered = Remembered::default();
-    for line in lines.filter_map(|line| std::str::from_utf8(line).ok()) {
+    for line in lines.split_terminator('\n') {
         let read = match line.split_once(' ') {
             Some(("cgroup", path)) => {
                 remembered.cgroups.insert(path.to_owned());
-                Some(())
+                true
             }
-            Some(("thread", rest)) => thread(rest).map(|(tid, entry)| {
-                remembered.journal.insert(tid, entry);
-            }),
-            Some(("back", rest)) => numbers(rest).map(|[tid, start]| {
-                let entry = Tid::try_from(tid).ok().and_then(|tid| remembered.journal.get(&tid));
+            Some(("thread", rest)) => {
+                let thread = thread(rest);
+                remembered.journal.extend(thread);
+                thread.is_some()
+            }
+            Some(("back", rest)) => numbers(rest).is_some_and(|[tid, start]| {
+                // No entry has pid 0.
+                let tid = Tid::try_from(tid).unwrap_or_default();
+                let entry = remembered.journal.get(&tid);
                 if entry.is_some_and(|entry| i64::try_from(entry.start) == Ok(start)) {
-                    remembered.journal.remove(&(tid as Tid));
+                    remembered.journal.remove(&tid);
                 }
+                true
             }),
-            _ => None,
+            _ => false,
         };
-        if read.is_none() {
+        if !read {
             tracing::debug!("skipped a line of the journal: {line:?}");
         }
     }
-    Some(remembered)
+    remembered
 }
 
 fn thread(text: &str) -> Option<(Tid, ThreadRecord)> {
@@ -277,6 +340,11 @@ mod tests {
         (cgroups, any_journal()).prop_map(|(cgroups, journal)| Remembered { cgroups, journal })
     }
 
+    /// Return the content of a file with these bytes.
+    fn parsed(bytes: &[u8]) -> Option<Remembered> {
+        whole_lines(bytes, &first_line(FILE, "boot")).map(|lines| parse(&lines))
+    }
+
     fn store(directory: &Path) -> Store {
         Store::open(&directory.join("run"), "boot").unwrap()
     }
@@ -306,8 +374,8 @@ mod tests {
             let directory = tempfile::tempdir().unwrap();
             let mut store = store(directory.path());
             store.write(&remembered).unwrap();
-            let bytes = std::fs::read(&store.path).unwrap();
-            let part = parse(&bytes[..cut.index(bytes.len())], "boot").unwrap_or_default();
+            let bytes = std::fs::read(&store.record.path).unwrap();
+            let part = parsed(&bytes[..cut.index(bytes.len())]).unwrap_or_default();
             prop_assert!(part.cgroups.is_subset(&remembered.cgroups));
             for (tid, entry) in &part.journal {
                 prop_assert_eq!(remembered.journal.get(tid), Some(entry));
@@ -316,10 +384,10 @@ mod tests {
 
         #[test]
         fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..200), lines in "((thread|back|cgroup) [-0-9 ]{0,40}\n){0,5}") {
-            parse(&bytes, "boot");
-            let mut with_head = format!("{HEAD}boot\n{lines}").into_bytes();
+            parsed(&bytes);
+            let mut with_head = format!("{}\n{lines}", first_line(FILE, "boot")).into_bytes();
             with_head.extend(bytes);
-            prop_assert!(parse(&with_head, "boot").is_some());
+            prop_assert!(parsed(&with_head).is_some());
         }
     }
 
@@ -329,7 +397,7 @@ mod tests {
         let mut store = store(directory.path());
         store.write(&Remembered::default()).unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&store.path), mode(store.path.parent().unwrap())), (0o600, 0o700));
+        assert_eq!((mode(&store.record.path), mode(store.record.path.parent().unwrap())), (0o600, 0o700));
         let path = directory.path().join("run");
         assert!(Store::exists(&path).unwrap());
         let second = Store::open(&path, "boot").unwrap_err();
@@ -352,7 +420,7 @@ mod tests {
         }
         // A link in place of the file is not followed either.
         let mut store = store(directory.path());
-        std::os::unix::fs::symlink(path("file"), &store.path).unwrap();
+        std::os::unix::fs::symlink(path("file"), &store.record.path).unwrap();
         assert!(store.read().is_err());
         store.write(&Remembered::default()).unwrap();
         assert_eq!(std::fs::read(path("file")).unwrap(), b"");
@@ -371,9 +439,10 @@ mod tests {
     #[test]
     fn a_line_that_is_none_is_skipped() {
         let bytes = format!(
-            "{HEAD}b\nthread 7 1 2 0\nthread 7 1 0 20\nthread 0 1 0 0\nthread 7 -1 0 0\nthread 7 1 0 0 0\nthread 8 1 3 -20\nback 8 2\nback -8 1\n\ncgroup /a b\nthread 9 1 0"
+            "{}\nthread 7 1 2 0\nthread 7 1 0 20\nthread 0 1 0 0\nthread 7 -1 0 0\nthread 7 1 0 0 0\nthread 8 1 3 -20\nback 8 2\nback -8 1\n\ncgroup /a b\nthread 9 1 0",
+            first_line(FILE, "boot")
         );
-        let remembered = parse(bytes.as_bytes(), "b").unwrap();
+        let remembered = parsed(bytes.as_bytes()).unwrap();
         assert_eq!(remembered.journal.into_keys().collect::<Vec<_>>(), [8]);
         assert!(remembered.cgroups.contains("/a b"));
     }

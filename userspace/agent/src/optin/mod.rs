@@ -17,6 +17,8 @@
 //! do, because threads that are not yet switched may fork others meanwhile. An event of the kernel
 //! side (`bpf/optin.bpf.h`) triggers a scan. A scan also runs every second.
 //!
+//! A run that limits bias to cgroups uses the [`selection`] only. It switches no thread.
+//!
 //! One case is visible only in the events. A thread that is forked inside and moved out between two
 //! scans has SCHED_EXT, although no scan saw it inside. For a while the agent treats such threads
 //! like those of a released cgroup.
@@ -35,20 +37,15 @@
 //! that asks for that policy.
 
 pub mod cgroup;
-pub mod chosen;
 pub mod journal;
 mod opted;
 pub mod reconcile;
-mod requests;
-mod restore;
-mod scan;
+pub mod selection;
 #[cfg(test)]
 mod sim;
 pub mod system;
 #[cfg(test)]
 mod tests;
-pub mod waiting;
 
-pub use opted::{CgroupEvent, OptIn};
-pub use requests::{CgroupReport, CgroupRequest, CgroupsReport};
-pub use restore::restore;
+pub use opted::{CgroupEvent, OptIn, restore};
+pub use selection::{CgroupReport, CgroupRequest, CgroupsReport};

@@ -1,19 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The opted-in cgroups and their threads: events, scans, and the changes that they call for.
+//!
+//! # Invariants
+//!
+//! The start time of a thread is read before its cgroup and its maker, and checked again before any
+//! change. The data thus belongs to one thread, even if pids are reused. A thread that needs no
+//! change costs one system call.
 
-use super::cgroup::{Cgroup, Found};
-use super::chosen::{admits, take_out};
-use super::journal::{Remembered, Store};
-use super::reconcile::{Action, IDLE_NICE, Id, Journal, PolicyPlan, Previous, Tid, policy, reconcile};
-use super::system::{Attr, System};
-use super::waiting::Waiting;
-use crate::failure::Failure;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
 use tracing::{info, warn};
+
+use super::cgroup::{Cgroup, Found};
+use super::journal::{self, Remembered, Store};
+use super::reconcile::{
+    Action, IDLE_NICE, Id, Journal, Maker, Place, PolicyPlan, Previous, SeenThread, Tid, policy, reconcile,
+};
+use super::selection::{CgroupsReport, Selection, Trouble, list};
+use super::system::{Attr, Lineage, Linux, Stat, System};
+use crate::failure::Failure;
 
 /// Most scans in a row. Each finds the threads that were forked during the one before, and soon
 /// there are none.
@@ -23,6 +32,9 @@ const ATTEMPTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(10);
 /// Time for which a leaving process is watched. Its event precedes the move.
 pub(super) const WATCHED: Duration = Duration::from_secs(2);
+/// Most generations that are searched for the previous state of a thread with inherited SCHED_EXT.
+const GENERATIONS: usize = 16;
+
 /// Event of the kernel side that calls for a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CgroupEvent {
@@ -41,20 +53,17 @@ pub enum CgroupEvent {
 
 /// The opted-in cgroups and their threads. Dropping it restores the policies of all threads.
 pub struct OptIn<S: System> {
-    pub(super) system: S,
+    system: S,
     pub(super) store: Store,
     pub(super) journal: Journal,
-    pub(super) inside: Vec<Cgroup>,
+    selection: Selection,
     /// Released cgroups in which a scan may still find switched threads.
-    pub(super) released: Vec<Cgroup>,
+    released: Vec<Cgroup>,
     /// True if the last pass left nothing to do.
-    pub(super) quiet: bool,
+    quiet: bool,
     /// Processes that were seen leaving, with their start times and the ends of their watches.
-    pub(super) leaving: BTreeMap<Tid, (u64, Instant)>,
-    /// Selected cgroups that do not exist at present.
-    pub(super) waiting: Waiting,
-    /// Last problem, None if there is none.
-    pub(super) trouble: Option<String>,
+    leaving: BTreeMap<Tid, (u64, Instant)>,
+    trouble: Trouble,
     /// True if all policies were restored, or the attempt was made.
     pub(super) over: bool,
 }
@@ -71,12 +80,11 @@ impl<S: System> OptIn<S> {
             system,
             store,
             journal: Journal::new(),
-            inside: Vec::new(),
+            selection: Selection::default(),
             released: Vec::new(),
             quiet: false,
             leaving: BTreeMap::new(),
-            waiting: Waiting::default(),
-            trouble: None,
+            trouble: Trouble::default(),
             over: false,
         };
         this.recover()?;
@@ -87,12 +95,7 @@ impl<S: System> OptIn<S> {
     }
 
     fn recover(&mut self) -> Result<(), Failure> {
-        let unusable = |error: io::Error| {
-            Failure::kernel(format!(
-                "cannot use {}/: {error}; what a scx_bias that was killed has recorded there is needed to give its threads back what they had",
-                super::journal::DIRECTORY
-            ))
-        };
+        let unusable = |error| journal::unusable(Path::new(journal::DIRECTORY), &error);
         let Some(remembered) = self.store.read().map_err(unusable)? else { return Ok(()) };
         self.store.write(&remembered).map_err(unusable)?;
         let resolve = |path: &String| self.system.resolve(Path::new(path)).ok();
@@ -103,24 +106,24 @@ impl<S: System> OptIn<S> {
             self.released.clear();
             self.save().map_err(unusable)?;
             info!(
-                "a scx_bias that did not end well had opted in cgroups; {before} threads were recorded, all have what they had before"
+                "a previous scx_bias exited uncleanly; restored the policies of the {before} threads it had switched"
             );
         }
         Ok(())
     }
 
     fn opt_in(&mut self, cgroup: Cgroup) -> Result<(), Failure> {
-        if !admits(&self.inside, &cgroup)? {
-            return Ok(());
-        }
-        self.inside.push(cgroup);
-        self.save().map_err(|error| {
-            let refused = self.inside.pop().map_or_else(String::new, |cgroup| cgroup.path);
-            Failure::runtime(format!(
+        if self.selection.add(cgroup)?
+            && let Err(error) = self.save()
+        {
+            // What is not recorded would not be restored after a crash.
+            let refused = self.selection.chosen.pop().map_or_else(String::new, |cgroup| cgroup.path);
+            return Err(Failure::runtime(format!(
                 "cgroup {refused}: cannot be recorded ({error}); make room in {}",
-                super::journal::DIRECTORY
-            ))
-        })
+                journal::DIRECTORY
+            )));
+        }
+        Ok(())
     }
 
     /// Opt a cgroup in. The next [`Self::pass`] switches its threads.
@@ -138,7 +141,7 @@ impl<S: System> OptIn<S> {
     /// # Errors
     /// Fail with a usage failure when the cgroup was not opted in.
     pub fn remove(&mut self, path: &Path) -> Result<(), Failure> {
-        self.released.extend(take_out(&mut self.inside, &mut self.waiting, path, &self.system)?);
+        self.released.extend(self.selection.remove(path, &self.system)?);
         self.quiet = false;
         Ok(())
     }
@@ -146,12 +149,19 @@ impl<S: System> OptIn<S> {
     /// Return the opted-in cgroups that exist.
     #[must_use]
     pub fn cgroups(&self) -> &[Cgroup] {
-        &self.inside
+        self.selection.cgroups()
+    }
+
+    /// Return the state of the opted-in cgroups.
+    #[must_use]
+    pub fn report(&self) -> CgroupsReport {
+        let report = self.selection.report(&self.system, |policy| policy == policy::EXT);
+        CgroupsReport { notes: self.trouble.0.iter().cloned().collect(), ..report }
     }
 
     /// Release all cgroups.
     pub fn remove_all(&mut self) {
-        self.released.append(&mut self.inside);
+        self.released.append(&mut self.selection.chosen);
         self.quiet = false;
     }
 
@@ -186,7 +196,7 @@ impl<S: System> OptIn<S> {
         if self.store.is_bloated(self.journal.len())
             && let Err(error) = self.save()
         {
-            self.report_trouble(format!("the record of threads cannot be written again: {error}"));
+            self.trouble.report(format!("the record of threads cannot be written again: {error}"));
         }
     }
 
@@ -202,7 +212,7 @@ impl<S: System> OptIn<S> {
     #[must_use]
     pub fn followed(&self) -> BTreeMap<u64, bool> {
         let released = self.released.iter().map(|cgroup| (cgroup.id, false));
-        released.chain(self.inside.iter().map(|cgroup| (cgroup.id, true))).collect()
+        released.chain(self.selection.chosen.iter().map(|cgroup| (cgroup.id, true))).collect()
     }
 
     /// Release all cgroups and restore the policies of all threads. If that fails, log the reason
@@ -226,22 +236,22 @@ impl<S: System> OptIn<S> {
             std::thread::sleep(PAUSE);
         }
         warn!(
-            "not all threads could be given back what they had before ({}); `scx_bias cgroup restore` repeats it",
-            self.trouble.as_deref().unwrap_or("they change all the time")
+            "could not restore the policies of all threads ({}); retry with `scx_bias cgroup restore`",
+            self.trouble.reason()
         );
         false
     }
 
     /// Scan and act until there is nothing left to do. Return false if a change is left that cannot
     /// be made now.
-    pub(super) fn settle(&mut self) -> bool {
+    fn settle(&mut self) -> bool {
         for _ in 0..MAX_SCANS {
             let seen = self.scan();
             let plan = reconcile(&seen, &self.journal);
             let quiet = plan.actions.is_empty();
             let progress = self.carry_out(plan);
             if quiet {
-                self.trouble = None;
+                self.trouble.0 = None;
                 return true;
             }
             if progress == 0 {
@@ -252,7 +262,7 @@ impl<S: System> OptIn<S> {
     }
 
     /// Carry out a plan. Return the number of policies that were set.
-    pub(super) fn carry_out(&mut self, plan: PolicyPlan) -> usize {
+    fn carry_out(&mut self, plan: PolicyPlan) -> usize {
         let entry = |tid: Tid| self.journal.get(&tid).map(|entry| (tid, entry.start));
         let mut back: Vec<_> = plan.forget.iter().filter_map(|tid| entry(*tid)).collect();
         for tid in &plan.forget {
@@ -262,7 +272,7 @@ impl<S: System> OptIn<S> {
         match &recorded {
             Ok(()) => self.journal.extend(plan.record),
             Err(error) => {
-                self.report_trouble(format!("threads cannot be recorded, so none are switched: {error}"))
+                self.trouble.report(format!("threads cannot be recorded, so none are switched: {error}"))
             }
         }
         let mut progress = 0;
@@ -279,7 +289,7 @@ impl<S: System> OptIn<S> {
                 }
                 (_, Ok(done)) => progress += usize::from(done),
                 (Action::Switch(id, _) | Action::Restore(id, _), Err(error)) => {
-                    self.report_trouble(format!("the policy of thread {} cannot be set: {error}", id.tid));
+                    self.trouble.report(format!("the policy of thread {} cannot be set: {error}", id.tid));
                 }
             }
         }
@@ -289,12 +299,12 @@ impl<S: System> OptIn<S> {
     }
 
     /// Return the thread's attributes if it still is the same thread.
-    pub(super) fn still(&self, id: Id) -> Option<Attr> {
+    fn still(&self, id: Id) -> Option<Attr> {
         let attr = self.system.attr(id.tid)?;
         self.system.stat(id.tid).filter(|stat| stat.start == id.start && !stat.dead).map(|_| attr)
     }
 
-    pub(super) fn switch(&self, id: Id, previous: Previous) -> io::Result<bool> {
+    fn switch(&self, id: Id, previous: Previous) -> io::Result<bool> {
         let Some(attr) = self.still(id).filter(|attr| attr.policy == previous.policy) else {
             return Ok(false);
         };
@@ -306,7 +316,7 @@ impl<S: System> OptIn<S> {
         self.set(id, Attr { policy: policy::EXT, nice, ..attr })
     }
 
-    pub(super) fn restore(&self, id: Id, previous: Previous) -> io::Result<bool> {
+    fn restore(&self, id: Id, previous: Previous) -> io::Result<bool> {
         let Some(attr) = self.still(id).filter(|attr| attr.policy == policy::EXT) else { return Ok(false) };
         let idle = previous.policy == policy::IDLE && attr.nice == IDLE_NICE;
         let nice = if idle { previous.nice } else { attr.nice };
@@ -318,39 +328,24 @@ impl<S: System> OptIn<S> {
     }
 
     /// Set the attributes. Return false if the thread is gone.
-    pub(super) fn set(&self, id: Id, attr: Attr) -> io::Result<bool> {
+    fn set(&self, id: Id, attr: Attr) -> io::Result<bool> {
         match self.system.set_attr(id.tid, attr) {
             Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) => Ok(false),
             result => result.map(|()| true),
         }
     }
 
-    pub(super) fn save(&mut self) -> io::Result<()> {
-        let cgroups = self.inside.iter().chain(&self.released).map(|cgroup| cgroup.path.clone());
+    fn save(&mut self) -> io::Result<()> {
+        let cgroups = self.selection.chosen.iter().chain(&self.released).map(|cgroup| cgroup.path.clone());
         self.store.write(&Remembered { cgroups: cgroups.collect(), journal: self.journal.clone() })
-    }
-
-    /// Log a problem unless it is the one that was logged last.
-    fn report_trouble(&mut self, what: String) {
-        if self.trouble.as_ref() != Some(&what) {
-            warn!("{what}");
-        }
-        self.trouble = Some(what);
     }
 }
 
+/// Selection of cgroups.
 impl<S: System> OptIn<S> {
     /// Opt in a cgroup of the configuration, at once or when it appears.
-    pub(super) fn take(&mut self, found: Found) -> Result<(), Failure> {
-        self.waiting.configure(found.path());
-        match found {
-            Found::Here(cgroup) => self.opt_in(cgroup),
-            Found::Later(path) => {
-                warn!("the cgroup {path} does not exist yet; it is opted in when it appears");
-                self.waiting.add(path);
-                Ok(())
-            }
-        }
+    fn take(&mut self, found: Found) -> Result<(), Failure> {
+        self.selection.configure(found).map_or(Ok(()), |cgroup| self.opt_in(cgroup))
     }
 
     /// Opt in a cgroup of the configuration, which may not exist yet.
@@ -365,18 +360,107 @@ impl<S: System> OptIn<S> {
     /// Opt in the cgroups that have appeared. Return true if there are any. The next [`Self::pass`]
     /// switches their threads.
     pub fn opt_in_arrived(&mut self) -> bool {
-        let before = self.inside.len();
-        for cgroup in self.waiting.arrived(&self.system) {
+        let before = self.cgroups().len();
+        for cgroup in self.selection.arrived(&self.system) {
             let path = cgroup.path.clone();
-            match self.opt_in(cgroup) {
-                Ok(()) => info!("the cgroup {path} is there: it is opted in"),
-                Err(failure) => {
-                    self.report_trouble(failure.message);
-                    self.waiting.add(path);
-                }
+            if let Err(failure) = self.opt_in(cgroup) {
+                self.trouble.report(failure.message);
+                self.selection.wait_for(path);
             }
         }
-        self.inside.len() > before
+        self.cgroups().len() > before
+    }
+}
+
+/// Scans.
+impl<S: System> OptIn<S> {
+    /// Return all threads that [`reconcile`] needs.
+    fn scan(&mut self) -> Vec<SeenThread> {
+        let (mut others, _) = list(&self.system, &mut self.released);
+        let (inside, some_gone) = self.selection.threads(&self.system);
+        if some_gone {
+            // A failure is harmless, because recovery skips recorded paths that are no cgroup.
+            let _ = self.save();
+        }
+        let own: BTreeSet<Tid> = self.system.own().into_iter().collect();
+        others.extend(self.leaving.keys().flat_map(|process| self.system.process(*process)));
+        others.extend(self.journal.keys());
+        others.extend(&own);
+        let inside: BTreeSet<Tid> = inside.difference(&own).copied().collect();
+        let others = others.difference(&inside).map(|tid| self.examine(*tid, false, &own));
+        let inside = inside.iter().map(|tid| self.unchanged(*tid).or_else(|| self.examine(*tid, true, &own)));
+        others.chain(inside).flatten().collect()
+    }
+
+    /// Return a thread that is listed inside if it needs no change. This check is cheap. The agent
+    /// verifies the thread's identity before any change.
+    fn unchanged(&self, tid: Tid) -> Option<SeenThread> {
+        let entry = self.journal.get(&tid)?;
+        let Attr { policy, nice, .. } = self.system.attr(tid).filter(|attr| attr.policy == policy::EXT)?;
+        Some(SeenThread {
+            id: Id { tid, start: entry.start },
+            policy,
+            nice,
+            place: Place::Inside,
+            maker: None,
+        })
+    }
+
+    /// Return the data of a thread, `listed` inside or not. Return None if the thread does not
+    /// matter.
+    fn examine(&self, tid: Tid, listed: bool, own: &BTreeSet<Tid>) -> Option<SeenThread> {
+        let Attr { policy, nice, .. } = self.system.attr(tid)?;
+        let entry = self.journal.get(&tid);
+        if entry.is_none() && policy != policy::EXT && !(listed && policy::is_switched(policy)) {
+            return None;
+        }
+        let Stat { start, dead, kernel, .. } = self.system.stat(tid)?;
+        if dead || kernel {
+            return None;
+        }
+        // The start time was read before and is checked again before any change. The place thus
+        // belongs to the same thread, even if its pid is reused.
+        let place = self.place_of(tid, own);
+        let inherited = policy == policy::EXT && entry.is_none_or(|entry| entry.start != start);
+        let maker = if inherited { self.maker(tid) } else { None };
+        Some(SeenThread { id: Id { tid, start }, policy, nice, place, maker })
+    }
+
+    fn place_of(&self, tid: Tid, own: &BTreeSet<Tid>) -> Place {
+        let name = self.system.cgroup_of(tid).unwrap_or_default();
+        let within = |cgroups: &[Cgroup]| cgroups.iter().any(|cgroup| cgroup.covers(&name));
+        match (within(self.cgroups()), within(&self.released)) {
+            (true, _) if !own.contains(&tid) => Place::Inside,
+            (true, _) | (_, true) => Place::Released,
+            _ if self.is_leaving(tid).unwrap_or(false) => Place::Released,
+            _ => Place::Outside,
+        }
+    }
+
+    fn is_leaving(&self, tid: Tid) -> Option<bool> {
+        if self.leaving.is_empty() {
+            return None;
+        }
+        let process = self.system.lineage(tid)?.process;
+        let (start, _) = self.leaving.get(&process)?;
+        Some(self.system.stat(process)?.start == *start)
+    }
+
+    /// Return the maker of a thread with inherited SCHED_EXT: its nearest ancestor with a known
+    /// previous state.
+    fn maker(&self, mut tid: Tid) -> Option<Maker> {
+        let mut maker = None;
+        for _ in 0..GENERATIONS {
+            let Lineage { process, parent } = self.system.lineage(tid)?;
+            tid = if process == tid { parent } else { process };
+            let start = self.system.stat(tid)?.start;
+            let Attr { policy, nice, .. } = self.system.attr(tid)?;
+            maker = Some(Maker { id: Id { tid, start }, policy, nice });
+            if policy != policy::EXT || self.journal.get(&tid).is_some_and(|entry| entry.start == start) {
+                break;
+            }
+        }
+        maker
     }
 }
 
@@ -386,4 +470,56 @@ impl<S: System> Drop for OptIn<S> {
             self.finish();
         }
     }
+}
+
+impl OptIn<Linux> {
+    /// Opt these cgroups of this machine in, as [`Self::start`] does.
+    ///
+    /// # Errors
+    /// Fail as [`Store::open`] and [`Self::start`] do.
+    pub fn on_this_machine<P: AsRef<Path>>(cgroups: &[P]) -> Result<Self, Failure> {
+        let system = Linux::default();
+        let store = Store::open(Path::new(journal::DIRECTORY), &system.boot())?;
+        Self::start(system, store, cgroups)
+    }
+}
+
+/// Restore the policies on this machine that a killed scx_bias has recorded. Return the number of
+/// recorded threads.
+///
+/// # Errors
+/// Fail as [`restore_in`] does.
+pub fn restore() -> Result<usize, Failure> {
+    let system = Linux::default();
+    let boot = system.boot();
+    restore_in(system, Path::new(journal::DIRECTORY), &boot)
+}
+
+/// Restore the policies that are recorded in `directory`. Do nothing, and make nothing, if there is
+/// no record.
+///
+/// # Errors
+/// * [`crate::failure::Exit::OtherScheduler`]: a running scx_bias holds the record.
+/// * [`crate::failure::Exit::Kernel`]: a capability is missing.
+/// * [`crate::failure::Exit::Runtime`]: some policy cannot be restored, and the record stays.
+pub(super) fn restore_in<S: System>(system: S, directory: &Path, boot: &str) -> Result<usize, Failure> {
+    match Store::exists(directory) {
+        Ok(true) => {}
+        Ok(false) => return Ok(0),
+        Err(error) => {
+            return Err(Failure::kernel(format!(
+                "cannot look into {}: {error}; use sudo",
+                directory.display()
+            )));
+        }
+    }
+    let store = Store::open(directory, boot)?;
+    let recorded = store.read().ok().flatten().map_or(0, |remembered| remembered.journal.len());
+    let mut optin = OptIn::start(system, store, &[] as &[&Path])?;
+    if !optin.finish() {
+        return Err(Failure::runtime(
+            "some threads still have SCHED_EXT; run `scx_bias cgroup restore` again",
+        ));
+    }
+    Ok(recorded)
 }

@@ -17,7 +17,7 @@
 //!
 //! # Invariants
 //!
-//! Each has a test in `plan_tests.rs`.
+//! Each has a test in `reconcile_tests.rs`.
 //!
 //! * Only threads inside are switched, and only from SCHED_NORMAL, SCHED_BATCH or SCHED_IDLE.
 //!   Real-time threads are left alone.
@@ -35,8 +35,6 @@
 //! it.
 
 use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
 
 /// Pid of a thread.
 pub type Tid = u32;
@@ -65,7 +63,7 @@ pub mod policy {
 pub const IDLE_NICE: i32 = 19;
 
 /// State of a thread before it was switched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Previous {
     /// SCHED_NORMAL, SCHED_BATCH or SCHED_IDLE.
     pub policy: u32,

@@ -97,10 +97,15 @@ pub struct Linux {
     common_slice_ns: u64,
 }
 
+impl Default for Linux {
+    fn default() -> Self {
+        Self::below("/".into())
+    }
+}
+
 impl Linux {
     /// Read files below `root`.
-    #[must_use]
-    pub fn new(root: PathBuf) -> Self {
+    pub(super) fn below(root: PathBuf) -> Self {
         let common_slice_ns = get_attr(0).map_or(0, |raw| raw.sched_runtime);
         Self { root, common_slice_ns }
     }
@@ -188,14 +193,11 @@ impl System for Linux {
         let flags = if attr.reset_on_fork { libc::SCHED_FLAG_RESET_ON_FORK as u64 } else { 0 };
         // Without flags for them the thread keeps its utilisation clamps.
         let raw = libc::sched_attr {
-            size: SIZE,
             sched_policy: attr.policy,
             sched_flags: flags,
             sched_nice: attr.nice,
-            sched_priority: 0,
             sched_runtime: attr.slice_ns,
-            sched_deadline: 0,
-            sched_period: 0,
+            ..NO_ATTR
         };
         // SAFETY: the structure has the size that it states and outlives the call, which only reads
         // it.
@@ -204,24 +206,26 @@ impl System for Linux {
     }
 }
 
-/// Size of the structure's first version, which every kernel with SCHED_EXT knows.
-const SIZE: u32 = size_of::<libc::sched_attr>() as u32;
+/// Attributes that are all zero. The size is that of the structure's first version, which every
+/// kernel with SCHED_EXT knows.
+const NO_ATTR: libc::sched_attr = libc::sched_attr {
+    size: size_of::<libc::sched_attr>() as u32,
+    sched_policy: 0,
+    sched_flags: 0,
+    sched_nice: 0,
+    sched_priority: 0,
+    sched_runtime: 0,
+    sched_deadline: 0,
+    sched_period: 0,
+};
 
 /// Return the attributes of a thread, None if there is no such thread. 0 is the calling thread.
 fn get_attr(tid: Tid) -> Option<libc::sched_attr> {
-    let mut raw = libc::sched_attr {
-        size: SIZE,
-        sched_policy: 0,
-        sched_flags: 0,
-        sched_nice: 0,
-        sched_priority: 0,
-        sched_runtime: 0,
-        sched_deadline: 0,
-        sched_period: 0,
-    };
+    let mut raw = NO_ATTR;
     // SAFETY: the kernel writes at most the given size, which is the structure's. The structure
     // outlives the call.
-    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid as libc::pid_t, &raw mut raw, SIZE, 0) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_sched_getattr, tid as libc::pid_t, &raw mut raw, NO_ATTR.size, 0) };
     (result == 0).then_some(raw)
 }
 
@@ -262,7 +266,7 @@ mod tests {
     #[test]
     fn a_thread_is_told_from_files() {
         let root = tempfile::tempdir().unwrap();
-        let system = Linux::new(root.path().to_owned());
+        let system = Linux::below(root.path().to_owned());
         let stat = |state, flags| {
             format!("7 (a) b\u{fffd}) {state} 1 7 7 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 4242 0")
         };
@@ -280,7 +284,7 @@ mod tests {
 
     #[test]
     fn this_thread_is_what_it_is() {
-        let system = Linux::new(PathBuf::from("/"));
+        let system = Linux::default();
         let tid = this_thread();
         assert!(system.own().contains(&tid) && system.process(tid).contains(&tid));
         let stat = system.stat(tid).unwrap();
@@ -294,7 +298,7 @@ mod tests {
     #[test]
     fn a_policy_goes_and_comes_back_and_nothing_else_changes() {
         std::thread::spawn(|| {
-            let system = Linux::new(PathBuf::from("/"));
+            let system = Linux::default();
             let tid = this_thread();
             let before = system.attr(tid).unwrap();
             let batch = Attr { policy: policy::BATCH, reset_on_fork: true, ..before };
@@ -310,7 +314,7 @@ mod tests {
 
     #[test]
     fn nobody_is_taken_for_this_thread() {
-        let system = Linux::new(PathBuf::from("/"));
+        let system = Linux::default();
         assert_eq!(system.attr(0), None);
         let attr = Attr { policy: policy::BATCH, nice: 0, reset_on_fork: false, slice_ns: 0 };
         assert!(system.set_attr(0, attr).is_err());

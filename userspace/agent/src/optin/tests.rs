@@ -12,17 +12,13 @@ use std::rc::Rc;
 use proptest::prelude::*;
 
 use super::journal::Store;
-use super::opted::WATCHED;
+use super::opted::{WATCHED, restore_in};
 use super::reconcile::IDLE_NICE;
 use super::reconcile::policy::{BATCH, EXT, IDLE, NORMAL};
-use super::restore::restore_in;
 use super::sim::{CGROUPS, FIFO, OWN, SharedSim, Sim, SimEvent, Thread, task};
 use super::*;
 use crate::failure::Exit;
 use std::time::Instant;
-
-#[path = "instance_tests.rs"]
-mod instances;
 
 /// An agent on a simulated machine, with its files in a directory.
 struct Agent {
@@ -97,7 +93,7 @@ impl Agent {
         // Where no cgroup was opted in yet, no file is written.
         let written = optin.store.read().unwrap().unwrap_or_default();
         assert_eq!(written.journal, optin.journal);
-        assert_eq!(written.cgroups, optin.inside.iter().map(|cgroup| cgroup.path.clone()).collect());
+        assert_eq!(written.cgroups, optin.cgroups().iter().map(|cgroup| cgroup.path.clone()).collect());
     }
 
     /// Kill the agent as SIGKILL does.
@@ -368,5 +364,87 @@ fn a_thousand_threads_are_switched_in_one_pass() {
     let mut agent = Agent::new(vec![task(0, NORMAL, 0); 1000]);
     agent.start(&[0]);
     assert_eq!(agent.optin.as_ref().unwrap().report().cgroups[0].threads, 1000);
+    agent.finish();
+}
+
+// Cgroups that are removed and made again under the same path, or do not exist yet.
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn services_start_anew_while_threads_do(
+        threads in prop::collection::vec(any_thread(), 1..8),
+        steps in prop::collection::vec((any_events(), 0..3usize, any::<bool>()), 1..6),
+    ) {
+        let mut agent = Agent::new(threads);
+        agent.start(&[0, 2]);
+        for (events, at, waits) in steps {
+            // Only an empty cgroup can be removed, and only after those below it.
+            agent.sim.borrow_mut().empty(at);
+            if waits {
+                agent.sim.borrow_mut().removed.extend(CGROUPS.iter().enumerate().filter(|(_, path)| path.starts_with(CGROUPS[at])).map(|(at, _)| at));
+                agent.settle();
+            }
+            let mut sim = agent.sim.borrow_mut();
+            for (path, made) in CGROUPS.iter().zip(&mut sim.made) {
+                *made += u64::from(path.starts_with(CGROUPS[at]));
+            }
+            sim.removed.clear();
+            sim.events = events;
+            drop(sim);
+            agent.settle();
+            agent.settle();
+            agent.judge();
+        }
+        agent.finish();
+    }
+}
+
+#[test]
+fn a_cgroup_that_is_made_anew_is_followed() {
+    let mut agent = Agent::new(vec![task(0, NORMAL, 0)]);
+    agent.start(&[0, 2]);
+    let (mut removed, mut added) = (BTreeSet::from([2]), Vec::new());
+    for _ in 0..2 {
+        std::mem::swap(&mut agent.sim.borrow_mut().removed, &mut removed);
+        agent.pass();
+        let optin = agent.optin.as_mut().unwrap();
+        let report = optin.report();
+        added.push((report.cgroups.len(), report.waiting.len(), optin.followed().len()));
+        agent.sim.borrow_mut().made[2] += 1;
+    }
+    assert_eq!(added, [(1, 1, 1), (2, 0, 2)]);
+    // The cgroup was replaced between two scans. The first pass finds that, the second one switches
+    // the new threads.
+    agent.sim.borrow_mut().spawn(task(2, BATCH, 0));
+    agent.pass();
+    agent.pass();
+    assert_eq!(agent.policies(), [(EXT, 0), (EXT, 0)]);
+    agent.judge();
+    agent.finish();
+    assert_eq!(agent.policies(), [(NORMAL, 0), (BATCH, 0)]);
+}
+
+#[test]
+fn a_cgroup_that_does_not_exist_yet_is_waited_for_unless_a_command_names_it() {
+    let mut agent = Agent::new(vec![task(0, NORMAL, 0), task(2, NORMAL, 0)]);
+    agent.sim.borrow_mut().removed = BTreeSet::from([0, 2]);
+    agent.start(&[0]);
+    let optin = agent.optin.as_mut().unwrap();
+    assert_eq!(optin.report().waiting, ["/in"]);
+    assert!(optin.add(Path::new("/also")).unwrap_err().message.contains("cannot be found"));
+    optin.opt_in_configured(Path::new("/also")).unwrap();
+    optin.opt_in_configured(Path::new("/also")).unwrap();
+    assert_eq!(optin.report().waiting, ["/in", "/also"]);
+    optin.remove(Path::new("/also")).unwrap();
+    assert!(optin.remove(Path::new("/also")).unwrap_err().message.contains("is not opted in"));
+    agent.sim.borrow_mut().removed.clear();
+    agent.settle();
+    assert_eq!(agent.policies(), [(EXT, 0), (NORMAL, 0)]);
+    let report = agent.optin.as_ref().unwrap().report();
+    assert_eq!((report.cgroups.len(), report.waiting.len()), (1, 0));
+    // A second addition has no effect.
+    agent.optin.as_mut().unwrap().add(Path::new("/in")).unwrap();
+    assert_eq!(agent.optin.as_ref().unwrap().report().cgroups.len(), 1);
     agent.finish();
 }
