@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Decide which affinity a thread gets: a pure function of what a sweep saw.
+//! Decide which affinity a thread gets: a pure function of what a sweep saw. Record the homes of
+//! threads.
 //!
 //! # Problem
 //!
@@ -12,19 +13,35 @@
 //! A thread whose affinity is the one that it was given still has its recorded home. One with any
 //! other affinity has chosen it, and that is its home now. Most homes are all CPUs. These are not
 //! recorded: a thread without a record whose affinity is one that such a thread is given, has all
-//! CPUs as home. So the record holds exceptions only, and survives any number of forks.
+//! CPUs as home. So the record holds exceptions only, and survives any number of forks. It is a
+//! record as in [`crate::optin::journal`], rewritten as a whole, because it has few lines:
+//!
+//! ```text
+//! scx_bias housekeeping 1 BOOT_ID
+//! cpu CPU
+//! workqueues MASK
+//! home TID START CPULIST GIVEN_CPULIST
+//! ```
 //!
 //! # Invariants
 //!
-//! Tested below for any order of forks, moves and changes.
+//! Tested in `confinement_tests.rs` for any order of forks, moves and changes.
 //!
 //! * A thread inside never has the housekeeping CPU.
 //! * A thread outside has only the housekeeping CPU, or its home if that excludes it.
 //! * After a release every thread has its home.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
 
+use crate::cpulist;
+use crate::failure::Failure;
+use crate::optin::journal::RecordFile;
 use crate::optin::reconcile::{Id, Tid};
+
+/// Name of the record.
+const FILE: &str = "housekeeping";
 
 /// CPU numbers in ascending order.
 pub type Cpus = Vec<u32>;
@@ -145,7 +162,7 @@ impl CpuSets {
     }
 
     /// Return true if a thread whose home is all CPUs may be given this affinity.
-    fn is_default(&self, cpus: &[u32]) -> bool {
+    pub(super) fn is_default(&self, cpus: &[u32]) -> bool {
         let cpus = self.visible(cpus);
         cpus == self.visible(&[self.cpu]) || cpus == self.visible(&self.others(&self.possible))
     }
@@ -166,7 +183,185 @@ impl CpuSets {
     }
 }
 
+/// Content of the record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RememberedHomes {
+    /// Housekeeping CPU.
+    pub(super) cpu: u32,
+    /// Mask of unbound workqueues before the start, None if the kernel has none.
+    pub(super) workqueues: Option<String>,
+    /// Homes other than all CPUs.
+    pub(super) homes: Homes,
+}
+
+/// Return true if `directory` holds a record, or cannot be searched.
+pub(super) fn exist(directory: &Path) -> bool {
+    directory.join(FILE).try_exists().unwrap_or(true)
+}
+
+/// Lock the record in `directory`, which is made if there is none.
+///
+/// # Errors
+/// Fail as [`RecordFile::open`] does.
+pub(super) fn open(directory: &Path, boot: &str) -> Result<RecordFile, Failure> {
+    RecordFile::open(directory, FILE, "housekeeping.lock", boot)
+}
+
+impl RememberedHomes {
+    /// Return the lines of the record after the first one.
+    pub(super) fn lines(&self) -> String {
+        let mut text = format!("cpu {}\n", self.cpu);
+        if let Some(mask) = &self.workqueues {
+            // Writing to a String cannot fail, here and below.
+            let _ = writeln!(text, "workqueues {mask}");
+        }
+        for (tid, Home { start, cpus, given }) in &self.homes {
+            let (cpus, given) = (cpulist::format(cpus), cpulist::format(given));
+            let _ = writeln!(text, "home {tid} {start} {cpus} {given}");
+        }
+        text
+    }
+
+    /// Parse these lines. Return None if they name no CPU.
+    pub(super) fn parse(lines: &str) -> Option<Self> {
+        let mut lines = lines.split_terminator('\n');
+        let cpu = lines.next()?.strip_prefix("cpu ")?.parse().ok().filter(|cpu| *cpu < cpulist::MAX_CPUS)?;
+        let mut record = Self { cpu, workqueues: None, homes: Homes::new() };
+        for line in lines {
+            match line.split_once(' ') {
+                Some(("workqueues", mask)) => record.workqueues = Some(mask.to_owned()),
+                Some(("home", rest)) => record.homes.extend(home(rest)),
+                _ => tracing::debug!("skipped a line of the record of affinities: {line:?}"),
+            }
+        }
+        Some(record)
+    }
+}
+
+fn home(text: &str) -> Option<(Tid, Home)> {
+    let mut words = text.split(' ');
+    let (tid, start) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let mut cpus = || words.next().and_then(cpulist::parse).filter(|cpus| !cpus.is_empty());
+    let home = Home { start, cpus: cpus()?, given: cpus()? };
+    (tid != 0).then_some((tid, home))
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-#[path = "homes_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::failure::Exit;
+    use crate::optin::journal::{first_line, whole_lines};
+    use proptest::prelude::*;
+
+    fn seen(tid: Tid, affinity: &[u32], inside: bool, maker: Option<Tid>) -> SeenAffinity {
+        let id = |tid| Id { tid, start: u64::from(tid) };
+        SeenAffinity { id: id(tid), affinity: affinity.to_vec(), inside, maker: maker.map(id) }
+    }
+
+    #[test]
+    fn most_threads_need_no_record() {
+        let sets = CpuSets { cpu: 3, online: vec![0, 1, 2, 3], possible: vec![0, 1, 2, 3] };
+        let decide = |thread| sets.decide(&thread, &Homes::new(), Phase::Start);
+        let outside = decide(seen(1, &[0, 1, 2, 3], false, None));
+        assert_eq!(outside, Decision { set: Some(vec![3]), record: None });
+        let elsewhere = decide(seen(1, &[1], false, None));
+        assert_eq!(elsewhere, Decision { set: None, record: None });
+        // Without a record these would count as threads whose home is all CPUs.
+        assert!(decide(seen(1, &[3], false, None)).record.is_some());
+        assert!(decide(seen(1, &[0, 1, 2], false, None)).record.is_some());
+    }
+
+    #[test]
+    fn a_cpu_that_is_going_offline_costs_no_thread_its_home() {
+        let all = vec![0, 1, 2, 3];
+        let sets = CpuSets { cpu: 3, online: all.clone(), possible: all };
+        let mut homes = Homes::new();
+        let first = sets.decide(&seen(7, &[2, 3], false, None), &homes, Phase::Start);
+        homes.insert(7, first.record.unwrap());
+        // Asleep, or driven off by the kernel. The CPU is still listed as online.
+        for affinity in [&[][..], &[0, 1, 2]] {
+            let decision = sets.decide(&seen(7, affinity, false, None), &homes, Phase::Keep);
+            assert_eq!(decision.record.as_ref(), homes.get(&7), "{affinity:?}");
+        }
+    }
+
+    #[test]
+    fn threads_get_their_homes_while_the_housekeeping_cpu_is_offline() {
+        let all = vec![0, 1, 2, 3];
+        let mut sets = CpuSets { cpu: 3, online: all.clone(), possible: all.clone() };
+        let mut homes = Homes::new();
+        let first = sets.decide(&seen(7, &[0, 3], false, None), &homes, Phase::Start);
+        homes.insert(7, first.record.unwrap());
+        sets.online = vec![0, 1, 2];
+        assert!(!sets.can_confine());
+        for (tid, affinity, inside, home) in [
+            // Asleep, or driven off by the kernel.
+            (7, &[][..], false, vec![0, 3]),
+            (7, &[0, 1, 2], false, vec![0, 3]),
+            (8, &[], false, all.clone()),
+            (8, &[0, 1, 2], true, all),
+        ] {
+            let decision = sets.decide(&seen(tid, affinity, inside, None), &homes, Phase::Release);
+            assert_eq!(decision.set, Some(home), "{tid} {affinity:?}");
+        }
+    }
+
+    /// Return the content of a file with these bytes.
+    fn parsed(bytes: &[u8]) -> Option<RememberedHomes> {
+        RememberedHomes::parse(&whole_lines(bytes, &first_line(FILE, "boot"))?)
+    }
+
+    fn read(file: &RecordFile) -> Option<RememberedHomes> {
+        RememberedHomes::parse(&file.read().unwrap()?)
+    }
+
+    fn any_record() -> impl Strategy<Value = RememberedHomes> {
+        let cpus = || {
+            prop::collection::btree_set(0u32..200, 1..9).prop_map(|set| set.into_iter().collect::<Vec<_>>())
+        };
+        let home =
+            (0u64..1 << 40, cpus(), cpus()).prop_map(|(start, cpus, given)| Home { start, cpus, given });
+        let homes = prop::collection::btree_map(1u32..1 << 22, home, 0..9);
+        (0u32..200, prop::option::of("[0-9a-f,]{1,12}"), homes)
+            .prop_map(|(cpu, workqueues, homes)| RememberedHomes { cpu, workqueues, homes })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn what_is_written_is_read(record in any_record(), cut in any::<prop::sample::Index>()) {
+            let directory = tempfile::tempdir().unwrap();
+            let file = open(&directory.path().join("run"), "boot").unwrap();
+            prop_assert_eq!(file.read().unwrap(), None);
+            file.replace(&record.lines()).unwrap();
+            prop_assert_eq!(read(&file), Some(record.clone()));
+            let text = format!("{}\n{}", first_line(FILE, "boot"), record.lines()).into_bytes();
+            if let Some(part) = parsed(&text[..cut.index(text.len())]) {
+                prop_assert!(part.homes.iter().all(|(tid, home)| record.homes.get(tid) == Some(home)));
+            }
+            file.clear().unwrap();
+            prop_assert_eq!(read(&file), None);
+        }
+
+        #[test]
+        fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..200), lines in "((home|cpu) [-0-9, ]{0,40}\n){0,5}") {
+            parsed(&bytes);
+            let mut with_head = format!("{}\ncpu 1\n{lines}", first_line(FILE, "boot")).into_bytes();
+            with_head.extend(bytes);
+            prop_assert!(parsed(&with_head).is_some());
+        }
+    }
+
+    #[test]
+    fn another_boot_or_another_instance_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run");
+        let file = open(&path, "boot").unwrap();
+        file.replace(&RememberedHomes { cpu: 1, workqueues: None, homes: Homes::new() }.lines()).unwrap();
+        assert_eq!(open(&path, "boot").unwrap_err().exit, Exit::OtherScheduler);
+        drop(file);
+        assert!(exist(&path));
+        assert_eq!(read(&open(&path, "later").unwrap()), None);
+    }
+}

@@ -1,34 +1,131 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Sweeps over the threads of the machine, and their schedule.
+//! Sweeps over the threads of the machine, which set affinities.
+//!
+//! The access to the machine is a trait, so that tests can simulate one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::fs;
+use std::io;
 
-use bias_policy::table::CapacityTable;
 use nix::libc;
 use tracing::{info, warn};
 
-use super::affinity_calls::{AffinityCalls, LinuxAffinity, mask_of};
-use super::choice::HousekeepingCpu;
-use super::homes::{CpuSets, Cpus, Decision, Phase, SeenAffinity};
-use super::homes_file::{HomesFile, RememberedHomes};
+use super::homes::{CpuSets, Cpus, Decision, Phase, RememberedHomes, SeenAffinity};
+use crate::affinity;
+use crate::cpulist;
 use crate::failure::Failure;
 use crate::optin::cgroup::Cgroup;
-use crate::optin::journal::DIRECTORY;
+use crate::optin::journal::RecordFile;
 use crate::optin::reconcile::{Id, Tid};
+use crate::optin::selection::Trouble;
+use crate::optin::system::{Linux, System};
+use crate::recal::spot::SPOT_THREAD;
 
-/// Time between two sweeps over all threads.
-const SWEEP: Duration = Duration::from_secs(1);
-/// Time between an event of a cgroup and the look at the threads inside.
-const BURST_DELAY: Duration = Duration::from_millis(20);
+/// A machine.
+pub(super) trait AffinityCalls {
+    /// Return the CPUs that are online, None if that cannot be read.
+    fn online(&self) -> Option<Cpus>;
+    /// Return the CPUs that can come online.
+    fn possible(&self) -> Option<Cpus>;
+    /// Return all threads but those of the agent that check a CPU: they limit themselves to it.
+    fn all_threads(&self) -> BTreeSet<Tid>;
+    /// Return the threads in these cgroups and below.
+    fn inside(&self, cgroups: &[Cgroup]) -> BTreeSet<Tid>;
+    /// Return the online CPUs of a thread's affinity, None if the thread is gone.
+    fn affinity(&self, tid: Tid) -> Option<Cpus>;
+    /// Return the identity of a thread, None if it is gone or if the kernel pins it.
+    fn movable(&self, tid: Tid) -> Option<Id>;
+    /// Return the first thread of the process or, for a first thread, that of the parent process.
+    fn maker(&self, tid: Tid) -> Option<Id>;
+    /// Set the affinity of a thread.
+    ///
+    /// # Errors
+    /// The kernel's: ESRCH if the thread is gone, EINVAL if its cpuset has none of these CPUs.
+    fn set_affinity(&self, tid: Tid, cpus: &[u32]) -> io::Result<()>;
+    /// Return the mask of unbound workqueues, None if the kernel shows none.
+    fn workqueues(&self) -> Option<String>;
+    /// Set the mask of unbound workqueues.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn set_workqueues(&self, mask: &str) -> io::Result<()>;
+}
+
+const CPUS: &str = "/sys/devices/system/cpu";
+const WORKQUEUES: &str = "/sys/devices/virtual/workqueue/cpumask";
+
+/// Return the CPUs in a file of the kernel's CPU list format, None if there are none.
+fn list(file: &str) -> Option<Cpus> {
+    let cpus = cpulist::parse(&fs::read_to_string(format!("{CPUS}/{file}")).ok()?)?;
+    (!cpus.is_empty()).then_some(cpus)
+}
+
+/// Return the mask with one CPU in the kernel's format of bit masks.
+fn mask_of(cpu: u32) -> String {
+    let words = std::iter::repeat_n(",00000000", cpu as usize / 32);
+    std::iter::once(format!("{:x}", 1u32 << (cpu % 32)).as_str()).chain(words).collect()
+}
+
+impl AffinityCalls for Linux {
+    fn online(&self) -> Option<Cpus> {
+        list("online")
+    }
+
+    fn possible(&self) -> Option<Cpus> {
+        list("possible")
+    }
+
+    fn all_threads(&self) -> BTreeSet<Tid> {
+        let Ok(entries) = fs::read_dir("/proc") else { return BTreeSet::new() };
+        let processes = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<Tid>().ok());
+        let mut threads: BTreeSet<Tid> = processes.flat_map(|process| self.process(process)).collect();
+        let is_check = |tid: &Tid| self.name(*tid).is_some_and(|name| name == SPOT_THREAD);
+        for check in self.own().into_iter().filter(is_check) {
+            threads.remove(&check);
+        }
+        threads
+    }
+
+    fn inside(&self, cgroups: &[Cgroup]) -> BTreeSet<Tid> {
+        cgroups.iter().filter_map(|cgroup| self.threads(cgroup)).flatten().collect()
+    }
+
+    fn affinity(&self, tid: Tid) -> Option<Cpus> {
+        affinity::allowed_to_thread(i32::try_from(tid).ok()?).ok()
+    }
+
+    fn movable(&self, tid: Tid) -> Option<Id> {
+        let stat = self.stat(tid).filter(|stat| !stat.dead && !stat.pinned)?;
+        Some(Id { tid, start: stat.start })
+    }
+
+    fn maker(&self, tid: Tid) -> Option<Id> {
+        let lineage = self.lineage(tid)?;
+        let maker = if lineage.process == tid { lineage.parent } else { lineage.process };
+        Some(Id { tid: maker, start: self.stat(maker)?.start })
+    }
+
+    fn set_affinity(&self, tid: Tid, cpus: &[u32]) -> io::Result<()> {
+        let tid = i32::try_from(tid).map_err(|_| io::ErrorKind::InvalidInput)?;
+        affinity::restrict_thread(tid, cpus).map_err(io::Error::from)
+    }
+
+    fn workqueues(&self) -> Option<String> {
+        Some(fs::read_to_string(WORKQUEUES).ok()?.trim().to_owned())
+    }
+
+    fn set_workqueues(&self, mask: &str) -> io::Result<()> {
+        fs::write(WORKQUEUES, mask)
+    }
+}
+
 /// Most sweeps in a row. Each finds the threads that were forked during the one before.
 const MAX_SWEEPS: usize = 16;
 
 /// Threads that a sweep looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whom {
+pub(super) enum Whom {
     All,
     Inside,
 }
@@ -36,24 +133,23 @@ enum Whom {
 /// Affinities of the machine's threads, and their record. Dropping it restores them.
 pub(super) struct Confinement<S: AffinityCalls> {
     system: S,
-    file: HomesFile,
-    record: RememberedHomes,
-    /// Affinity and place of each thread after the last sweep that decided about it.
-    settled: BTreeMap<Tid, (Cpus, bool)>,
+    file: RecordFile,
+    pub(super) record: RememberedHomes,
+    /// Start time, affinity and place of each thread after the last sweep that decided about it.
+    settled: BTreeMap<Tid, (u64, Cpus, bool)>,
     /// True if the housekeeping CPU is online and in use.
-    confines: bool,
+    pub(super) confines: bool,
     /// CPUs that were online at the last sweep.
     online: Option<Cpus>,
     /// True if no sweep has looked at the threads yet.
     is_new: bool,
-    /// Last problem, None if there is none.
-    trouble: Option<String>,
+    pub(super) trouble: Trouble,
     over: bool,
 }
 
 impl<S: AffinityCalls> Confinement<S> {
     /// Start with the housekeeping CPU `cpu`. The next [`Self::keep`] confines the threads.
-    fn new(system: S, file: HomesFile, cpu: u32) -> Self {
+    pub(super) fn new(system: S, file: RecordFile, cpu: u32) -> Self {
         let record = RememberedHomes { cpu, workqueues: system.workqueues(), homes: BTreeMap::new() };
         let mut this = Self::resume(system, file, record);
         (this.is_new, this.confines) = (true, false);
@@ -61,7 +157,7 @@ impl<S: AffinityCalls> Confinement<S> {
     }
 
     /// Take over what a killed scx_bias has recorded.
-    pub(super) fn resume(system: S, file: HomesFile, record: RememberedHomes) -> Self {
+    pub(super) fn resume(system: S, file: RecordFile, record: RememberedHomes) -> Self {
         Self {
             system,
             file,
@@ -70,7 +166,7 @@ impl<S: AffinityCalls> Confinement<S> {
             confines: true,
             online: None,
             is_new: false,
-            trouble: None,
+            trouble: Trouble::default(),
             over: false,
         }
     }
@@ -79,31 +175,31 @@ impl<S: AffinityCalls> Confinement<S> {
     ///
     /// # Errors
     /// Fail with a runtime failure when some thread cannot get its home. The record then stays.
-    pub(super) fn end(mut self) -> Result<(), Failure> {
-        if self.release() {
+    pub(super) fn release(&mut self) -> Result<(), Failure> {
+        self.over = true;
+        self.trouble.0 = None;
+        if self.restore_all() {
+            // A surplus record only repeats the restoration.
+            let _ = self.file.clear();
             return Ok(());
         }
-        let why = self.trouble.as_deref().unwrap_or("threads change all the time");
         Err(Failure::runtime(format!(
-            "not all affinities are restored ({why}); run `scx_bias cgroup restore`"
+            "could not restore the affinities of all threads ({}); retry with `scx_bias cgroup restore`",
+            self.trouble.reason()
         )))
     }
 
-    fn release(&mut self) -> bool {
-        self.over = true;
-        self.trouble = None;
-        let done = self.restore_all();
-        if done {
-            self.file.clear();
-        } else {
-            let why = self.trouble.as_deref().unwrap_or("threads change all the time");
-            warn!("not all affinities are restored ({why}); `scx_bias cgroup restore` repeats it");
+    /// Give every thread its home unless that was tried, and log a failure.
+    pub(super) fn finish(&mut self) {
+        if !self.over
+            && let Err(failure) = self.release()
+        {
+            warn!("{failure}");
         }
-        done
     }
 
     /// Look at threads, and put those right that are not where they belong.
-    fn keep(&mut self, whom: Whom, cgroups: &[Cgroup]) {
+    pub(super) fn keep(&mut self, whom: Whom, cgroups: &[Cgroup]) {
         let Some(sets) = self.sets() else { return };
         // Affinities follow a change of the CPUs a moment later than the list of online ones, or
         // earlier.
@@ -142,12 +238,12 @@ impl<S: AffinityCalls> Confinement<S> {
         if let Some(mask) = self.record.workqueues.clone()
             && let Err(error) = self.system.set_workqueues(&mask)
         {
-            self.report_trouble(format!("workqueues keep the housekeeping CPU: {error}"));
+            self.trouble.report(format!("workqueues keep the housekeeping CPU: {error}"));
         }
         let mut done = BTreeSet::new();
         let is_restored = |count| count == 0;
         (0..MAX_SWEEPS).any(|_| is_restored(self.sweep(Whom::All, &[], Phase::Release, &mut done)))
-            && self.trouble.is_none()
+            && self.trouble.0.is_none()
     }
 
     fn confine_workqueues(&mut self) {
@@ -155,7 +251,7 @@ impl<S: AffinityCalls> Confinement<S> {
             && let Err(error) =
                 self.save().and_then(|()| self.system.set_workqueues(&mask_of(self.record.cpu)))
         {
-            self.report_trouble(format!("workqueues keep their CPUs: {error}"));
+            self.trouble.report(format!("workqueues keep their CPUs: {error}"));
         }
     }
 
@@ -164,7 +260,7 @@ impl<S: AffinityCalls> Confinement<S> {
     fn sweep(&mut self, whom: Whom, cgroups: &[Cgroup], phase: Phase, done: &mut BTreeSet<Id>) -> usize {
         let Some(sets) = self.sets() else { return 0 };
         let inside = self.system.inside(cgroups);
-        let all = if whom == Whom::All { self.system.threads() } else { BTreeSet::new() };
+        let all = if whom == Whom::All { self.system.all_threads() } else { BTreeSet::new() };
         let mut seen: Vec<_> =
             all.union(&inside).filter_map(|tid| self.look(*tid, inside.contains(tid), phase)).collect();
         // A CPU that changed meanwhile looks like a change of affinities.
@@ -182,7 +278,7 @@ impl<S: AffinityCalls> Confinement<S> {
                 None => drop(self.record.homes.remove(&thread.id.tid)),
             }
             let affinity = set.as_ref().map_or(thread.affinity, |cpus| sets.visible(cpus));
-            self.settled.insert(thread.id.tid, (affinity, thread.inside));
+            self.settled.insert(thread.id.tid, (thread.id.start, affinity, thread.inside));
             changes.extend(set.map(|cpus| (thread.id, cpus)));
         }
         if whom == Whom::All && phase != Phase::Release {
@@ -193,7 +289,7 @@ impl<S: AffinityCalls> Confinement<S> {
             && let Err(error) = self.save()
         {
             self.record.homes = before;
-            self.report_trouble(format!("affinities cannot be recorded, so none are set: {error}"));
+            self.trouble.report(format!("affinities cannot be recorded, so none are set: {error}"));
             return 0;
         }
         changes.retain(|(id, _)| done.insert(*id));
@@ -203,20 +299,21 @@ impl<S: AffinityCalls> Confinement<S> {
     /// Return the data of a thread, None if it does not matter or has not changed.
     fn look(&self, tid: Tid, inside: bool, phase: Phase) -> Option<SeenAffinity> {
         let affinity = self.system.affinity(tid)?;
-        let is_settled = |(cpus, place): &(Cpus, bool)| *cpus == affinity && *place == inside;
-        let is_known = self.settled.get(&tid).is_some_and(is_settled);
-        if phase == Phase::Keep && is_known {
+        let settled = self.settled.get(&tid);
+        let is_settled = settled.is_some_and(|(_, cpus, place)| *cpus == affinity && *place == inside);
+        if phase == Phase::Keep && is_settled {
             return None;
         }
-        let stat = self.system.stat(tid).filter(|stat| !stat.dead && !stat.pinned)?;
-        let id = Id { tid, start: stat.start };
+        let id = self.system.movable(tid)?;
+        // The home of a known thread does not depend on its maker.
+        let is_known = settled.is_some_and(|(start, ..)| *start == id.start);
         let maker = if is_known || self.record.homes.is_empty() { None } else { self.system.maker(tid) };
         Some(SeenAffinity { id, affinity, inside, maker })
     }
 
     /// Set an affinity if the thread still is the same one. Return true if that was done.
     fn set(&mut self, id: Id, cpus: &[u32]) -> bool {
-        if self.system.stat(id.tid).is_none_or(|stat| stat.start != id.start) {
+        if self.system.movable(id.tid) != Some(id) {
             return false;
         }
         match self.system.set_affinity(id.tid, cpus).map_err(|error| (error.raw_os_error(), error)) {
@@ -224,7 +321,7 @@ impl<S: AffinityCalls> Confinement<S> {
             // The thread has ended, or its cpuset has none of these CPUs.
             Err((Some(libc::ESRCH | libc::EINVAL), _)) => false,
             Err((_, error)) => {
-                self.report_trouble(format!("the affinity of thread {} cannot be set: {error}", id.tid));
+                self.trouble.report(format!("the affinity of thread {} cannot be set: {error}", id.tid));
                 false
             }
         }
@@ -236,97 +333,17 @@ impl<S: AffinityCalls> Confinement<S> {
     }
 
     fn save(&self) -> std::io::Result<()> {
-        self.file.write(&self.record)
-    }
-
-    /// Log a problem unless it is the one that was logged last.
-    fn report_trouble(&mut self, what: String) {
-        if self.trouble.as_ref() != Some(&what) {
-            warn!("{what}");
-        }
-        self.trouble = Some(what);
+        self.file.replace(&self.record.lines()).map(drop)
     }
 }
 
 impl<S: AffinityCalls> Drop for Confinement<S> {
     fn drop(&mut self) {
-        if !self.over {
-            self.release();
-        }
-    }
-}
-
-/// Housekeeping CPU of a run.
-pub(crate) struct Housekeeper {
-    confinement: Confinement<LinuxAffinity>,
-    swept: Instant,
-    /// Time of the next look at the threads inside, None without an event.
-    look_inside: Option<Instant>,
-}
-
-impl Housekeeper {
-    /// Choose the CPU, and confine the threads outside of `cgroups` to it.
-    ///
-    /// # Errors
-    /// Fail with a usage failure if the CPU cannot be used. Fail with a kernel failure if the CPUs
-    /// or the record cannot be read.
-    pub(crate) fn start(
-        choice: HousekeepingCpu,
-        table: &CapacityTable,
-        cgroups: &[Cgroup],
-    ) -> Result<Self, Failure> {
-        let system = LinuxAffinity::default();
-        let online = system.online().ok_or_else(|| Failure::kernel("cannot read which CPUs are online"))?;
-        let cpu = choice.choose(table, &online)?;
-        let file = HomesFile::open(Path::new(DIRECTORY), &system.boot())?;
-        let mut confinement = Confinement::new(system, file, cpu);
-        confinement.keep(Whom::All, cgroups);
-        info!("CPU {cpu} does the housekeeping: all threads outside the cgroups run there, and none inside");
-        Ok(Self { confinement, swept: Instant::now(), look_inside: None })
-    }
-
-    /// Take note of an event of a cgroup: threads may have moved.
-    pub(crate) fn notified(&mut self) {
-        self.look_inside.get_or_insert_with(|| Instant::now() + BURST_DELAY);
-    }
-
-    /// Return the time until [`Self::tick`] has work.
-    pub(crate) fn time_left(&self) -> Duration {
-        let due = self.swept + SWEEP;
-        let due = self.look_inside.map_or(due, |at| at.min(due));
-        due.saturating_duration_since(Instant::now())
-    }
-
-    /// Look at threads if it is time to.
-    pub(crate) fn tick(&mut self, cgroups: &[Cgroup]) {
-        let now = Instant::now();
-        if now >= self.swept + SWEEP {
-            self.confinement.keep(Whom::All, cgroups);
-            (self.swept, self.look_inside) = (Instant::now(), None);
-        } else if self.look_inside.is_some_and(|at| now >= at) {
-            self.confinement.keep(Whom::Inside, cgroups);
-            self.look_inside = None;
-        }
-    }
-
-    /// Return a line about the housekeeping CPU.
-    pub(crate) fn note(&self) -> String {
-        let Confinement { record, confines, trouble, .. } = &self.confinement;
-        let cpu = record.cpu;
-        match (confines, trouble) {
-            (false, _) => format!("the housekeeping CPU {cpu} is offline: all threads may use all CPUs"),
-            (true, None) => format!("CPU {cpu} does the housekeeping: all other threads run there only"),
-            (true, Some(trouble)) => format!("CPU {cpu} does the housekeeping, but {trouble}"),
-        }
-    }
-
-    /// Restore all affinities.
-    pub(crate) fn finish(&mut self) {
-        self.confinement.release();
+        self.finish();
     }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-#[path = "follower_tests.rs"]
+#[path = "confinement_tests.rs"]
 mod tests;
