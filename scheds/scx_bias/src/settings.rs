@@ -98,19 +98,18 @@ impl RunSettings {
     fn check_together(&self) -> Result<(), Wrong> {
         let options = self.options()?;
         if options.limit_bias && options.partial {
-            let failure =
-                Failure::usage("limit_bias schedules everything and partial does not: leave one of them out");
+            let failure = Failure::usage("limit_bias and partial are mutually exclusive: drop one");
             return Err(Wrong { keys: vec!["limit_bias", "partial"], failure });
         }
         if options.limit_bias && options.cgroups.is_empty() {
             let failure = Failure::usage(
-                "limit_bias needs cgroups to limit bias to, and there are none: name one with --cgroup, or leave limit_bias out to place all tasks by bias",
+                "limit_bias limits bias to the given cgroups, but no cgroup is given: add --cgroup or drop limit_bias",
             );
             return Err(Wrong { keys: vec!["limit_bias", "cgroups"], failure });
         }
         if options.housekeeping.is_some() && options.cgroups.is_empty() {
             let failure = Failure::usage(
-                "housekeeping says where all threads outside of cgroups run, and there are none: name one with --cgroup, or leave it out",
+                "housekeeping confines threads outside the given cgroups, but no cgroup is given: add --cgroup or drop housekeeping",
             );
             return Err(Wrong { keys: vec!["housekeeping", "cgroups"], failure });
         }
@@ -271,7 +270,7 @@ mod tests {
         assert!(!everything(&["--partial"]) && !everything(&["--cgroup=/a"]));
         assert!(!everything(&["--cgroup=/a", "--partial"]));
         let both = resolve("limit_bias = true\ncgroups = ['/a']", &["--partial"]).unwrap_err().message;
-        assert!(both.contains(", line 1: ") && both.contains("leave one of them out"), "{both}");
+        assert!(both.contains(", line 1: ") && both.contains("drop one"), "{both}");
     }
 
     #[test]
@@ -305,9 +304,9 @@ mod tests {
             ("#\nstats = 0.01", &[][..], ", line 2: stats is 0.01: give"),
             ("no_bias = true\n\nswap_interval_ms = 1", &[], ", line 3: swap_interval_ms is 1: give"),
             ("no_bias = true\nevents = ['external']", &[], ", line 2: "),
-            ("#\nlimit_bias = true", &[], ", line 2: limit_bias needs"),
-            ("#\nwhole_system = true", &[], ", line 2: limit_bias needs"),
-            ("cgroups = []\nlimit_bias = true", &[], ", lines 1 and 2: limit_bias needs"),
+            ("#\nlimit_bias = true", &[], ", line 2: limit_bias limits"),
+            ("#\nwhole_system = true", &[], ", line 2: limit_bias limits"),
+            ("cgroups = []\nlimit_bias = true", &[], ", lines 1 and 2: limit_bias limits"),
             ("slice_min_us = 9000\n\nslice_us = 5000", &[], ", lines 1 and 3: slice_min_us is 9000"),
             ("slice_min_us = 9000\nslice_us = 5000", &["--slice-us=6000"], ", line 1: slice_min_us is 9000"),
             ("#\nslice_us = 99", &[], ", line 2: slice_us is 99"),
