@@ -313,8 +313,6 @@ impl ExaminedRoot<'_> {
     /// Report which PMU serves which CPUs. A machine without any is limited, but can run the
     /// scheduler.
     fn counters(&self) -> Finding {
-        const WITHOUT: &str =
-            "tasks are placed by capacity alone; in a VM, give it a virtual PMU to have them classified";
         let cpus = cpulist::read(&self.0.join("sys/devices/system/cpu/online"));
         let services = survey(self.0, &cpus.unwrap_or_default());
         let served = services.iter().filter_map(|service| {
@@ -325,10 +323,9 @@ impl ExaminedRoot<'_> {
         let lacking = services.iter().find_map(|service| Some((service.by.as_ref().err()?, &service.cpus)));
         match lacking {
             _ if served.is_empty() => {
-                let why =
-                    lacking.and_then(|(why, _)| why.split(';').next()).unwrap_or("no CPU is listed in sysfs");
-                let found = format!("no CPU performance counters: {why}");
-                finding("counters", Status::Limited, found, WITHOUT)
+                let found = "no CPU performance counters: tasks are placed by CPU speed only";
+                let why = lacking.map_or("sysfs lists no CPU; mount it", |(why, _)| why);
+                finding("counters", Status::Limited, found, why)
             }
             Some((_, cpus)) => {
                 let found = format!(

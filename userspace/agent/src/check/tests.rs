@@ -238,7 +238,9 @@ fn no_counters_is_a_limit_not_an_error() {
     let fake = FakeRoot::new();
     fs::remove_dir_all(fake.0.path().join("sys/bus")).unwrap();
     let report = fake.report();
+    let wanted = "speed only; no PMU of a core serves this CPU; in a virtual machine";
     assert!(report.text().contains("limited  counters") && report.exit() == Exit::Clean);
+    assert!(report.text().contains(wanted), "{}", report.text());
     fake.pmu("cpu_core", "0-1");
     let text = fake.report().text();
     assert!(

@@ -86,13 +86,12 @@ pub fn plans(
     }
     if plans.is_empty() {
         return Err(match by_user {
-            true => {
-                format!("no PMU of a core serves CPU {cpu}; give --events for cycles and instructions too")
+            true => "no PMU of a core serves this CPU; give --events for cycles and instructions too",
+            false => {
+                "no PMU of a core serves this CPU; in a virtual machine have the host pass its PMU through"
             }
-            false => format!(
-                "no PMU of a core serves CPU {cpu}; in a virtual machine have the host pass its PMU through"
-            ),
-        });
+        }
+        .to_owned());
     }
     Ok(Plans { pmu: serving.map(|(pmu, _)| pmu.name.clone()), plans })
 }
@@ -204,7 +203,7 @@ pub fn survey(root: &Path, cpus: &[u32]) -> Vec<Coverage> {
                 let origin = plans.into_iter().next().map(|plan| plan.origin);
                 (pmu.unwrap_or_default(), origin.unwrap_or_default())
             });
-        // Each reason names its CPU, so all CPUs without a PMU form one group.
+        // All CPUs without a PMU form one group.
         let alike = |service: &&mut Coverage| match (&service.by, &by) {
             (Ok(one), Ok(other)) => one == other,
             (one, other) => one.is_err() && other.is_err(),
@@ -295,7 +294,7 @@ mod tests {
         assert!(
             plans_of(&machine, 1, &[])
                 .unwrap_err()
-                .contains("no PMU of a core serves CPU 1; in a virtual machine")
+                .contains("no PMU of a core serves this CPU; in a virtual machine")
         );
         machine.pmu("cpu", &[("type", "4"), ("cpus", "0")]);
         assert!(plans_of(&machine, 0, &[]).is_ok());

@@ -116,14 +116,15 @@ fn open_group(kernel: &dyn PerfOpener, cpu: u32, plan: &EventPlan) -> Result<Fds
     for slot in 0..ROLES {
         let Some(event) = &plan.events[slot] else { continue };
         let leader = fds[0].as_ref().map(AsFd::as_fd);
-        let fd = kernel.open(cpu, event, leader).map_err(|error| refusal(&error, cpu, event))?;
+        let fd = kernel.open(cpu, event, leader).map_err(|error| refusal(&error, event))?;
         fds[slot] = Some(fd);
     }
     Ok(fds)
 }
 
-/// Return a sentence for an errno.
-fn refusal(error: &io::Error, cpu: u32, event: &PerfEvent) -> OpenError {
+/// Return a sentence for an errno. It names no CPU, so that CPUs with the same trouble can share a
+/// line.
+fn refusal(error: &io::Error, event: &PerfEvent) -> OpenError {
     let errno = error.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw);
     let name = &event.name;
     let sentence = match errno {
@@ -133,27 +134,27 @@ fn refusal(error: &io::Error, cpu: u32, event: &PerfEvent) -> OpenError {
                 .to_owned()
         }
         Errno::EMFILE | Errno::ENFILE => {
-            format!("too many files are open for the counters of CPU {cpu}; raise the limit (ulimit -n)")
+            "too many files are open for the counters of this CPU; raise the limit (ulimit -n)".to_owned()
         }
         Errno::ENOSYS => "the kernel has no performance events; build it with CONFIG_PERF_EVENTS".to_owned(),
         Errno::EBUSY => {
             format!(
-                "the counters of CPU {cpu} are taken for {name}; stop the profiler that holds them exclusively"
+                "the counters of this CPU are taken for {name}; stop the profiler that holds them exclusively"
             )
         }
-        Errno::ENOENT => format!("the PMU of CPU {cpu} has no event {name}; name another with --events"),
-        Errno::ENODEV => format!("CPU {cpu} is offline or its PMU is not there for {name}; bring it online"),
+        Errno::ENOENT => format!("the PMU of this CPU has no event {name}; name another with --events"),
+        Errno::ENODEV => format!("this CPU is offline or its PMU is not there for {name}; bring it online"),
         Errno::EOPNOTSUPP => {
             format!(
-                "the hardware of CPU {cpu} cannot count {name}; in a virtual machine have the host pass its PMU through"
+                "the hardware of this CPU cannot count {name}; in a virtual machine have the host pass its PMU through"
             )
         }
         Errno::EINVAL => format!(
-            "CPU {cpu} does not accept {name} ({:#x}), or not together with the other counters; name another with --events",
+            "this CPU does not accept {name} ({:#x}), or not together with the other counters; name another with --events",
             event.config[0]
         ),
         other => {
-            format!("{name} cannot be opened on CPU {cpu} ({}); name another with --events", other.desc())
+            format!("{name} cannot be opened on this CPU ({}); name another with --events", other.desc())
         }
     };
     let final_ =
@@ -243,7 +244,7 @@ impl Group {
     /// Return a sentence for a counter that stays at zero.
     pub(super) fn still(&self, role: Role) -> String {
         let name = self.event(role).map_or("?", |event| event.name.as_str());
-        format!("{name} stays at zero on CPU {} and was taken out; name another with --events", self.cpu)
+        format!("{name} stays at zero on this CPU and was taken out; name another with --events")
     }
 
     /// Close a counter permanently.
@@ -452,7 +453,7 @@ mod tests {
         for bad in 1..=4 {
             let kernel = FakeOpener::new(|event| (event.config[0] == bad).then_some(Errno::EINVAL as i32));
             let why = open_best(&kernel, 7, &[plan(3)], |_, _| true).unwrap_err();
-            assert!(why.contains("CPU 7 does not accept e") && why.contains("--events"), "{why}");
+            assert!(why.contains("this CPU does not accept e") && why.contains("--events"), "{why}");
             assert_eq!(kernel.alive(), 0);
         }
     }
@@ -485,7 +486,7 @@ mod tests {
         let plan = plan(3);
         let event = plan.events[2].as_ref().unwrap();
         for number in 1..134 {
-            let said = refusal(&io::Error::from_raw_os_error(number), 3, event).sentence;
+            let said = refusal(&io::Error::from_raw_os_error(number), event).sentence;
             assert!(said.contains("; ") && !said.contains('\n') && said.len() < 200, "{number}: {said}");
         }
     }

@@ -149,7 +149,7 @@ impl Counters {
         let topology = Topology { cpus: back, ..topology.clone() };
         self.cpus.extend(Self::open_by(kernel, root, &topology, options).cpus);
         let gone = cpus.iter().filter(|cpu| topology.cpus.iter().all(|back| back.cpu != **cpu));
-        let offline = |cpu| OpenCpu::unknown(cpu, format!("CPU {cpu} is offline; bring it online"));
+        let offline = |cpu| OpenCpu::unknown(cpu, "this CPU is offline; bring it online".to_owned());
         self.cpus.extend(gone.copied().map(offline));
         self.cpus.sort_by_key(|counters| counters.cpu);
     }
@@ -248,7 +248,7 @@ impl OpenCpu {
             ProbeVerdict::Sound => false,
             ProbeVerdict::Dead(why) => {
                 self.group = None;
-                self.source = CounterState::Unknown { reason: format!("CPU {}: {why}", self.cpu) };
+                self.source = CounterState::Unknown { reason: why };
                 false
             }
             ProbeVerdict::Absent { external: false, .. } => {
