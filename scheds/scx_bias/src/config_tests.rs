@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::cli::Cli;
+use crate::command::Cli;
 use bias_agent::options::reload;
 use clap::Parser;
 use std::os::unix::fs::PermissionsExt;

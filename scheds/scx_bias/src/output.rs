@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Output to standard output and standard error.
+//! Standard output, standard error, the log, and text that keeps to a number of columns.
 
 use anyhow::Result;
 use bias_agent::failure::Exit;
@@ -14,25 +14,34 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::{Format, FormatEvent, FormatFields, Full, Writer};
 use tracing_subscriber::fmt::{FmtContext, format};
 use tracing_subscriber::registry::LookupSpan;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Print `text`. A closed pipe is no error.
 ///
 /// # Errors
 /// Any other error of standard output.
 pub fn print(text: &str) -> Result<Exit> {
-    printed(std::io::stdout().write_all(text.as_bytes()))
+    print_part(text).map(|_| Exit::Clean)
 }
 
-/// Judge a write to standard output as [`print`] does.
+/// Print a part of the output at once. Return false if its reader is gone, which is no error.
 ///
 /// # Errors
 /// As [`print`].
-pub fn printed(written: std::io::Result<()>) -> Result<Exit> {
-    match written {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(anyhow::Error::from(error).context("cannot write to standard output"))
-        }
-        _ => Ok(Exit::Clean),
+pub fn print_part(text: &str) -> Result<bool> {
+    let mut out = std::io::stdout();
+    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Judge a write to standard output as [`print_part`] does.
+///
+/// # Errors
+/// As [`print`].
+pub fn written(result: std::io::Result<()>) -> Result<bool> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(anyhow::Error::from(error).context("cannot write to standard output")),
     }
 }
 
@@ -139,10 +148,51 @@ pub fn log(level: Level) -> SetLevel {
     })
 }
 
+/// Width of texts that do not follow the terminal [columns].
+pub const WIDTH: usize = 80;
+
+/// Cut `text` to `width` columns. A name may hold any bytes: a question mark replaces characters
+/// that could move the cursor.
+pub fn cut(text: &str, width: usize) -> String {
+    let mut used = 0;
+    let printable = text.chars().map(|c| if c.is_control() || c.width().is_none() { '?' } else { c });
+    printable
+        .take_while(|c| {
+            used += c.width().unwrap_or(0);
+            used <= width
+        })
+        .collect()
+}
+
+/// Fit `text` into exactly `width` columns.
+pub fn fit(text: &str, width: usize, right: bool) -> String {
+    let text = cut(text, width);
+    let blank = " ".repeat(width - text.width().min(width));
+    if right { blank + &text } else { text + &blank }
+}
+
+/// Wrap `text` to at most `width` columns and indent the lines after the first. A longer word is
+/// cut.
+pub fn wrap(text: &str, width: usize, indent: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + word.width() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) => lines.push(" ".repeat(indent) + word),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines.iter().map(|line| cut(line, width)).collect()
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn the_journal_is_known_by_device_and_inode() {
@@ -153,5 +203,31 @@ mod tests {
         assert!(!is_stream(&file, OsStr::new("1:2")) && !is_stream(&file, OsStr::new("")));
         let levels = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
         assert_eq!(levels.map(priority), ["<3>", "<4>", "<6>", "<7>", "<7>"]);
+    }
+
+    #[test]
+    fn readers_that_have_gone_are_no_failure() {
+        assert!(written(Err(ErrorKind::BrokenPipe.into())).is_ok_and(|has_reader| !has_reader));
+        assert!(written(Err(ErrorKind::StorageFull.into())).is_err() && written(Ok(())).is_ok());
+    }
+
+    #[test]
+    fn names_cannot_move_the_cursor() {
+        assert_eq!(cut("a\x1b[2Jb\n", 20), "a?[2Jb?");
+        assert_eq!(fit("名前", 3, false), "名 ");
+    }
+
+    #[test]
+    fn wrapped_text_keeps_its_words() {
+        assert_eq!(wrap("one two three", 7, 2), ["one two", "  three"]);
+        assert_eq!(wrap("incomprehensible", 5, 0), ["incom"]);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_fitted_fits(text in ".*", width in 0usize..30, right: bool) {
+            prop_assert_eq!(fit(&text, width, right).width(), width);
+            prop_assert!(wrap(&text, width, 2).iter().all(|line| line.width() <= width));
+        }
     }
 }

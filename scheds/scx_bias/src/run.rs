@@ -4,19 +4,21 @@
 //! reads the file again on reload.
 
 use crate::cli::RunArgs;
-use crate::explain;
 use crate::help;
-use crate::output::{complain, log, print, renamed, usual_level};
+use crate::output::{complain, log, print, print_part, renamed, usual_level};
 use crate::settings;
 use anyhow::Result;
 use bias_agent::capacity::{self, TableSource};
 use bias_agent::check;
+use bias_agent::control::Client;
 use bias_agent::daemon;
 use bias_agent::failure::{Exit, Failure};
 use bias_agent::options::{Config, RunOptions};
 use bias_agent::pmu::Counters;
 use bias_agent::topology::Topology;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
 /// Schedule until a signal or the kernel ends the scheduler. With `--monitor`, print statistics
 /// instead.
@@ -34,8 +36,7 @@ pub fn run(args: RunArgs) -> Result<Exit> {
     if let Some(seconds) = args.monitor {
         let interval = settings::interval("monitor", seconds)?;
         let json = args.options.options().map_err(Failure::from)?.stats_as_json;
-        explain::monitor(args.socket.as_deref(), interval, json)?;
-        return Ok(Exit::Clean);
+        return monitor(args.socket.as_deref(), interval, json);
     }
     let options = args.run_options()?;
     set_level(options.log_level);
@@ -58,4 +59,18 @@ pub fn run(args: RunArgs) -> Result<Exit> {
     let report = daemon::run(options, &capacity, counters, &config)?;
     complain(&report.text());
     Ok(Exit::Clean)
+}
+
+/// Print the statistics of the running instance every `interval`, until it ends or standard output
+/// is closed.
+fn monitor(socket: Option<&Path>, interval: Duration, json: bool) -> Result<Exit> {
+    let mut client = Client::connect(socket)?;
+    // The first request begins the first interval, and its answer has zeros.
+    client.top()?;
+    loop {
+        sleep(interval);
+        if !print_part(&format!("{}\n", client.top()?.shown(json)))? {
+            return Ok(Exit::Clean);
+        }
+    }
 }

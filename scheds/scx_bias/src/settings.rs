@@ -2,17 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Options of the agent, from the command line and the configuration file. Both share one check.
 
-use crate::cli::{CalibrateArgs, RunArgs, RunSettings, Source as Sources};
+use crate::cli::{RunArgs, RunSettings, Source as Sources};
 use crate::config::{self, Places, Wrong};
 use crate::output::usual_level;
-use bias_agent::calibrate::Settings;
-use bias_agent::capacity::TableSource;
 use bias_agent::failure::Failure;
 use bias_agent::optin::cgroup;
 use bias_agent::options::setting::{self, Setting};
 use bias_agent::options::{Profile, RunOptions};
 use bias_agent::pmu;
-use bias_policy::classes::SplitRule;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -152,35 +149,11 @@ pub fn interval(name: &str, seconds: f64) -> Result<Duration, Failure> {
     setting::interval(&json!(seconds)).map_err(wrong)
 }
 
-impl CalibrateArgs {
-    /// Return the events to count while measuring.
-    ///
-    /// # Errors
-    /// Usage failure for an event that this machine does not have.
-    pub fn counting(&self) -> Result<pmu::Options, Failure> {
-        let events = self.events.iter().map(|event| event.parse()).collect::<Result<Vec<_>, _>>()?;
-        pmu::events::check(&events)?;
-        Ok(pmu::Options { events, enabled: true })
-    }
-
-    /// Return the source of the table: the settings of a calibration, and the file to store.
-    pub fn source(&self) -> TableSource {
-        let settings = Settings {
-            rounds: self.rounds,
-            visit: self.visit_ms.map(Duration::from_millis),
-            external_bytes: self.external_kib.map(|kib| kib as usize * 1024),
-            rule: SplitRule { min_effect_permille: self.min_effect_permille, ..SplitRule::default() },
-            ..Settings::default()
-        };
-        TableSource { capacity_file: None, force: self.force, settings, output: self.output.clone() }
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::cli::Cli;
+    use crate::command::Cli;
     use clap::{CommandFactory, Parser};
 
     fn resolve(config: &str, flags: &[&str]) -> Result<RunSettings, Failure> {

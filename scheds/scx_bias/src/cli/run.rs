@@ -43,18 +43,6 @@ pub struct RunArgs {
     pub help_stats: bool,
 }
 
-/// Options of `config`.
-#[derive(Debug, Args)]
-pub struct ConfigArgs {
-    /// Configuration file to read.
-    #[command(flatten)]
-    pub source: Source,
-
-    /// Options of the command line, which are printed as well.
-    #[command(flatten)]
-    pub options: RunSettings,
-}
-
 /// Source of options other than the command line.
 #[derive(Debug, Default, Clone, Args)]
 pub struct Source {
