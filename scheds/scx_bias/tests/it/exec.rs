@@ -3,6 +3,7 @@
 //! Tests of `scx_bias exec` on this machine, with a capacity file for its CPUs. They need no
 //! privilege and no sched_ext.
 
+use crate::PROGRAM;
 use bias_agent::topology::Topology;
 use bias_agent::{affinity, cpulist};
 use serde_json::{Value, json};
@@ -65,7 +66,7 @@ impl Machine {
 }
 
 fn command(table: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_scx_bias"));
+    let mut command = Command::new(PROGRAM);
     command.args(["exec", "--capacity-file"]).arg(table).args(args);
     command
 }
@@ -117,7 +118,7 @@ fn slow_cpus_are_taken_from_the_slowest_on() {
 fn the_choice_is_among_the_cpus_of_the_caller() {
     let machine = Machine::new();
     let table = machine.table(true);
-    let program = env!("CARGO_BIN_EXE_scx_bias");
+    let program = PROGRAM;
     let file = table.to_str().unwrap();
     let inner = ["-n", "1", "--", program, "exec", "--capacity-file", file];
     assert_eq!(
@@ -163,7 +164,7 @@ fn wrong_usage_is_refused() {
 #[test]
 fn without_a_table_there_is_one_line_with_the_remedy() {
     let home = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_scx_bias"));
+    let mut command = Command::new(PROGRAM);
     let output =
         command.args(["exec", "-n", "1", "--", "true"]).env("XDG_STATE_HOME", home.path()).output().unwrap();
     // Root reads /var/lib, where this machine may have a table.

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Tests of the service unit's promises, as far as they need no systemd.
 
+use crate::scx_bias;
+
 const UNIT: &str = include_str!("../../scx_bias.service.in");
 
 /// Return the value of the setting `name` in the unit file.
@@ -16,8 +18,7 @@ fn whatever_ends_it_threads_get_back_what_they_had() {
     // The command is silent if it has nothing to restore. A machine that runs scx_bias may have
     // something to restore.
     if !std::path::Path::new("/run/scx_bias").exists() {
-        let mut restore = assert_cmd::Command::new(env!("CARGO_BIN_EXE_scx_bias"));
-        restore.args(["cgroup", "restore"]).assert().code(0).stdout("").stderr("");
+        scx_bias(&["cgroup", "restore"]).assert().code(0).stdout("").stderr("");
     }
 }
 
@@ -50,8 +51,7 @@ fn the_exporter_is_a_service_of_its_own() {
     assert_eq!(setting("CapabilityBoundingSet"), Some("CAP_CHOWN"));
     let words: Vec<&str> = setting("ExecStart").unwrap().split(' ').collect();
     assert_eq!(words[..3], ["@bindir@/scx_bias", "metrics", "--listen"]);
-    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_scx_bias"));
-    command.args(&words[1..]).arg("--help").assert().code(0);
+    scx_bias(&words[1..]).arg("--help").assert().code(0);
 }
 
 /// The patch for scx_loader starts the program by flags that it has, with a profile for each mode.
@@ -62,8 +62,7 @@ fn scx_loader_gives_flags_that_exist() {
     assert_eq!(modes.len(), 5);
     for mode in modes {
         let words: Vec<&str> = mode.split('"').skip(1).step_by(2).collect();
-        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_scx_bias"));
-        command.args(["config", "--no-config"]).args(&words).assert().code(0);
+        scx_bias(&["config", "--no-config"]).args(&words).assert().code(0);
         let name = mode.split("SchedMode::").nth(1).unwrap().split(' ').next().unwrap();
         assert_eq!(words, ["--profile", &name.to_lowercase()], "{mode}");
     }

@@ -3,6 +3,7 @@
 //! Tests of `scx_bias top` on a pseudo-terminal, with a made-up instance: what it shows, and that
 //! it restores the terminal, regardless of what ends it.
 
+use crate::PROGRAM;
 use crate::instance::instance;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::pty::{Winsize, openpty};
@@ -50,7 +51,7 @@ fn size(columns: u16, lines: u16) -> Winsize {
 /// Start top on a terminal, in a session of its own.
 fn spawn_top(terminal: &OwnedFd, socket: &Path, environment: &[(&str, &str)]) -> Child {
     let end = || Stdio::from(terminal.try_clone().unwrap());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_scx_bias"));
+    let mut command = Command::new(PROGRAM);
     command.args(["top", "-i", "0.1", "--socket"]).arg(socket);
     command.stdin(end()).stdout(end()).stderr(end());
     command.env_remove("NO_COLOR").env("LANG", "C.UTF-8").envs(environment.iter().copied());
@@ -169,7 +170,7 @@ fn the_end_of_the_instance_is_told_on_the_restored_terminal() {
     let top = Top::start(80, 24, 5, &[]);
     let (code, text) = top.end();
     assert_eq!((code, text.lines().count()), (Some(3), 1), "{text}");
-    assert!(text.starts_with("scx_bias: scx_bias is not running; start it with"), "{text}");
+    assert!(text.starts_with("scx_bias: not running; start it with"), "{text}");
 }
 
 #[test]

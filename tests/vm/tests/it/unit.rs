@@ -57,7 +57,7 @@ mod full {
         // The first start and three restarts.
         says("ejections", "4");
         says("check", "limited  ejections  the kernel has ended scx_bias; last ");
-        says("status", "scx_bias is not running; start it with `sudo scx_bias`; the kernel ended it ");
+        says("status", "scx_bias: not running; start it with `sudo scx_bias`; the kernel ended it ");
         says("status.code", "3");
         eprintln!("{}", results.text("log"));
         expect.judge();

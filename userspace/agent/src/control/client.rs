@@ -51,6 +51,8 @@ pub struct Client {
 impl Client {
     /// Connect to the usual socket, or to `path`.
     ///
+    /// The program's name in front of a message is its subject.
+    ///
     /// # Errors
     /// [`Exit::Kernel`] when nothing runs or a permission is missing, [`Exit::OtherScheduler`] when
     /// another scheduler runs.
@@ -151,7 +153,7 @@ impl Trouble {
 
     fn explain(self) -> Failure {
         match self {
-            Self::Closed => Failure::kernel("scx_bias has just ended; start it with `sudo scx_bias`"),
+            Self::Closed => Failure::kernel("no longer running; start it with `sudo scx_bias`"),
             Self::Late => Failure::runtime(format!(
                 "the running scx_bias has not answered for {} s; look whether its process is stopped, or other clients keep it busy",
                 PATIENCE.as_secs()
@@ -174,13 +176,13 @@ impl Trouble {
 fn absent(path: Option<&Path>) -> Failure {
     match bpf::active().filter(|_| path.is_none()) {
         Some(name) if name.starts_with("bias") => {
-            Failure::runtime("scx_bias runs without a socket to ask it on; its log shows why; restart it")
+            Failure::runtime("running, but without a socket to ask on; its log shows why; restart it")
         }
         Some(name) => Failure::new(
             Exit::OtherScheduler,
-            format!("scx_bias is not running, but the sched_ext scheduler \"{name}\"; stop that first"),
+            format!("not running, but the sched_ext scheduler \"{name}\" is; stop that first"),
         ),
-        None => Failure::kernel("scx_bias is not running; start it with `sudo scx_bias`"),
+        None => Failure::kernel("not running; start it with `sudo scx_bias`"),
     }
 }
 
