@@ -52,9 +52,10 @@ What it shows, and what to conclude:
             CPUs. slow-biased: gain less. unbiased: within the band. unknown:
             not counted yet, or only on CPUs without counters. Many of these:
             see Counters.
-  Moves     Running tasks that migrated. Far fewer moved than asked: tasks are
-            shorter than a tick, or restricted to some CPUs. Very many for
-            rotation: raise --rotate-gap-us.";
+  Migration requests
+            For running tasks. Far fewer carried out: tasks are shorter than a
+            tick, or restricted to some CPUs. Very many rotations: raise
+            --rotate-gap-us.";
 
 /// Show the state of the running scx_bias: CPUs and their counters, thresholds, biases of tasks,
 /// migrations

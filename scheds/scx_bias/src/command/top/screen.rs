@@ -74,7 +74,7 @@ pub enum View {
 /// What a key asks of the loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reaction {
-    /// Draw and go on.
+    /// Draw and continue.
     Continue,
     /// End top.
     Quit,
