@@ -80,7 +80,7 @@ impl CgroupArgs {
 /// Return the path from the root. The instance has another working directory.
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|error| {
-        Failure::usage(format!("cgroup {}: is no path ({error}); name a directory", path.display()))
+        Failure::usage(format!("cgroup {}: is not a path ({error}); name a directory", path.display()))
     })
 }
 

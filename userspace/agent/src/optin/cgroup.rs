@@ -92,21 +92,14 @@ fn mounts(text: &str) -> Vec<Mount> {
 /// Decode blanks and other characters that are written like `\040`.
 fn unescape(text: &str) -> String {
     let mut parts = text.split('\\');
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |out, part| {
         let code = part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok()).filter(u8::is_ascii);
-        match code {
-            Some(code) => {
-                out.push(char::from(code));
-                out.push_str(part.get(3..).unwrap_or_default());
-            }
-            None => {
-                out.push('\\');
-                out.push_str(part);
-            }
+        match code.zip(part.get(3..)) {
+            Some((code, rest)) => format!("{out}{}{rest}", char::from(code)),
+            None => format!("{out}\\{part}"),
         }
-    }
-    out
+    })
 }
 
 /// Return the absolute `path` below `root`.
@@ -131,7 +124,7 @@ pub fn find(root: &Path, path: &Path) -> Result<Found, Failure> {
     let example = first.point.display();
     let usage = |why: String| Failure::usage(format!("cgroup {shown}: {why}"));
     let absolute = std::path::absolute(path)
-        .map_err(|error| usage(format!("is no path ({error}); name a directory below {example}")))?;
+        .map_err(|error| usage(format!("is not a path ({error}); name a directory below {example}")))?;
     let found = below(root, &absolute).canonicalize().and_then(|found| {
         let root = root.canonicalize()?;
         Ok(Path::new("/").join(found.strip_prefix(&root).unwrap_or(&found)))
@@ -150,7 +143,7 @@ pub fn find(root: &Path, path: &Path) -> Result<Found, Failure> {
     };
     let directory = below(root, &found);
     if !directory.join("cgroup.threads").is_file() {
-        return Err(usage(format!("is no cgroup; name a directory below {}", mount.point.display())));
+        return Err(usage(format!("is not a cgroup; name a directory below {}", mount.point.display())));
     }
     let inside = found.strip_prefix(&mount.point).unwrap_or(Path::new(""));
     let (Some(inside), Some(path)) = (inside.to_str(), found.to_str()) else {
@@ -276,10 +269,10 @@ mod tests {
         for (path, why) in [
             ("/sys/fs/cgroup/none", "cannot be found"),
             ("/tmp", "not below a mount of cgroup v2; name a directory below /sys/fs/cgroup"),
-            ("/sys/fs/cgroup/a/cgroup.threads", "is no cgroup"),
+            ("/sys/fs/cgroup/a/cgroup.threads", "is not a cgroup"),
             ("/sys/fs/cgroup", "without --cgroup"),
             ("/sys/fs/cgroup/a/..", "without --cgroup"),
-            ("", "no path"),
+            ("", "not a path"),
         ] {
             let (exit, message) = refused(unified.path(), path);
             assert!(exit == Exit::Usage && message.contains(why), "{path}: {message}");
