@@ -21,6 +21,7 @@ pub mod sharing;
 pub mod slow_groups;
 pub mod swap;
 pub mod table;
+pub mod testkit;
 pub mod tiers;
 
 include!(concat!(env!("OUT_DIR"), "/kernel_stats.rs"));

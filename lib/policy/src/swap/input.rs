@@ -48,7 +48,7 @@ pub struct Runner {
     /// Time of its last migration between the classes, by a swap or by the BPF side's rotation
     /// [ns]; None if there was none.
     pub moved_at_ns: Option<u64>,
-    /// Earliest time of the next swap [ns]; 0 without a wait. See [`crate::audit::Backoff`].
+    /// Earliest time of the next swap [ns]; 0 without a wait. See [`crate::audit::Backoffs`].
     pub backoff_until_ns: u64,
 }
 
@@ -125,11 +125,6 @@ impl Snapshot<'_> {
         let mut busy: CpuSet = running.map(|runner| runner.cpu).collect();
         busy.unite(&self.busy);
         Sharing::new(self.cpus, &busy)
-    }
-
-    /// Return true if the affinity of `runner` allows `cpu`.
-    pub(super) fn may_run(&self, runner: &Runner, cpu: u32) -> bool {
-        self.confines(runner.allowed).is_none_or(|set| set.contains(cpu))
     }
 
     /// Return the CPUs that an affinity allows; None for all CPUs.

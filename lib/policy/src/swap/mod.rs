@@ -67,28 +67,17 @@
 //! * The model does not predict contention for shared caches and memory bandwidth, which changes
 //!   with a swap. [`crate::audit`] measures it.
 
-mod candidate;
 mod input;
-mod pair;
 mod plan;
 mod precheck;
-mod slots;
-mod valuation;
 
 #[cfg(test)]
-mod brute;
+mod system;
 #[cfg(test)]
-mod limits_tests;
-#[cfg(test)]
-mod plan_tests;
-#[cfg(test)]
-mod sharing_tests;
-#[cfg(test)]
-mod testkit;
+mod tests;
 
 pub use input::{Allowed, Limits, Runner, Snapshot, State};
-pub use pair::{EXPLORED, FIRST_TRIED};
 pub use plan::{Move, Plan, Swap, plan};
 pub use precheck::{Outlook, Resident, precheck};
 
-pub(crate) use valuation::{normalised, time_permille};
+pub(crate) use plan::{normalised, time_permille};

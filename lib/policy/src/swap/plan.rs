@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Builds a plan from a snapshot.
+//! Builds a plan from a snapshot: candidates of both classes, an upper bound of each one's gain, and
+//! pairs of them.
+//!
+//! Values are in reference ns times 1000. Each is at most 2^36 * 2000, so sums fit.
 
-use super::candidate::{Candidate, Pool, candidates};
-use super::input::{Limits, Snapshot};
-use super::pair::{Pair, pairs};
-use super::valuation::{Valuation, work_ns};
-use crate::table::COMPONENTS;
+use super::input::{Allowed, Limits, Runner, Snapshot, State};
+use crate::cpuset::CpuSet;
+use crate::ffi;
+use crate::table::{COMPONENTS, COST_MAX, Class, CpuCapacity, MAX_CPUS};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Number of partners that a search tries first, in order of upper bound.
+pub(super) const FIRST_TRIED: usize = 16;
+/// Number of partners that it tries beyond those if none of them fits: another section in each
+/// round.
+pub(super) const EXPLORED: usize = 16;
+/// Time over which progress is counted: 1 ms gives parts per million.
+const MILLISECOND_NS: u64 = 1_000_000;
 
 /// One task's part of a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,8 +56,8 @@ pub struct Swap {
 pub struct Plan {
     /// In descending order of gain; no CPU and no task occurs twice.
     pub swaps: Vec<Swap>,
-    /// Number of pairs evaluated, a measure of the planner's work. It is at most
-    /// [`super::FIRST_TRIED`] + [`super::EXPLORED`] for each slow CPU.
+    /// Number of pairs evaluated, a measure of the planner's work. It is at most 32 for each slow
+    /// CPU.
     pub evaluated: usize,
 }
 
@@ -54,68 +65,273 @@ pub struct Plan {
 #[must_use]
 pub fn plan(snapshot: &Snapshot, limits: &Limits) -> Plan {
     let limits = limits.sane();
-    let valuation = Valuation::new(&limits);
-    let mut all = candidates(snapshot, &limits, &valuation);
+    let mut all = candidates(snapshot, &limits);
     // A stable sort keeps the order by CPU within a node.
     all.sort_by_key(|candidate| candidate.cpu.node);
-    let mut draft = Draft::default();
+    let (mut swaps, mut evaluated) = (Vec::new(), 0);
     for of_node in all.chunk_by(|a, b| a.cpu.node == b.cpu.node) {
-        draft.add(&Pool::new(snapshot, &valuation, of_node.iter().copied()), snapshot, &valuation);
+        let (up, down): (Vec<_>, Vec<_>) =
+            of_node.iter().partition(|candidate| candidate.cpu.class == Class::Slow);
+        let (up, down) = (bounded(&up, &down, snapshot, &limits), bounded(&down, &up, snapshot, &limits));
+        let mut search = Search::new(snapshot, &limits, &down);
+        swaps.extend(search.pairs(&up).into_iter().map(|(up, down)| swap_of(up, down, &limits)));
+        evaluated += search.evaluated;
     }
-    draft.swaps.sort_unstable_by_key(|(gain, swap)| (Reverse(*gain), swap.up.from));
-    draft.swaps.truncate(limits.max_swaps);
-    Plan { swaps: draft.swaps.into_iter().map(|(_, swap)| swap).collect(), evaluated: draft.evaluated }
+    swaps.sort_unstable_by_key(|(gain, swap)| (Reverse(*gain), swap.up.from));
+    swaps.truncate(limits.max_swaps);
+    Plan { swaps: swaps.into_iter().map(|(_, swap)| swap).collect(), evaluated }
 }
 
-/// A plan under construction.
-#[derive(Default)]
-struct Draft {
-    /// Swaps with their net gains [reference ns].
-    swaps: Vec<(i64, Swap)>,
-    evaluated: usize,
+/// Return the stack with shares that sum to 1000; None if it is empty and so carries no
+/// information.
+#[must_use]
+pub(crate) fn normalised(stack_permille: [u32; COMPONENTS]) -> Option<[u32; COMPONENTS]> {
+    if stack_permille == [0; COMPONENTS] {
+        return None;
+    }
+    let mut stack = ffi::bias_stack { permille: stack_permille };
+    // SAFETY: a pure function over a reference that lives across the call.
+    unsafe { ffi::bias_stack_normalise(&mut stack) };
+    Some(stack.permille)
 }
 
-impl Draft {
-    fn add<'a>(&mut self, pool: &Pool<'a>, snapshot: &Snapshot<'a>, valuation: &Valuation) {
-        let (pairs, evaluated) = pairs(snapshot, valuation, pool);
-        self.evaluated += evaluated;
-        for pair in pairs {
-            self.swaps.push(swap_of(&pair, valuation));
-        }
+/// Return the time of a unit of work of the stack on a CPU of this cost [permille of the time on
+/// the reference CPU].
+#[must_use]
+pub(crate) fn time_permille(stack_permille: [u32; COMPONENTS], cost_permille: [u32; COMPONENTS]) -> u32 {
+    let stack = ffi::bias_stack { permille: stack_permille };
+    let cost = ffi::bias_cost { permille: cost_permille };
+    // SAFETY: a pure function over references that live across the call.
+    unsafe { ffi::bias_time_permille(&stack, &cost) }
+}
+
+/// Return the work done in `ran_ns` where a unit takes `time_permille`, as time on the reference
+/// CPU [ns].
+fn work_ns(ran_ns: u64, time_permille: u32) -> i64 {
+    // SAFETY: a pure function of values.
+    (unsafe { ffi::bias_reference_ns(ran_ns, time_permille) }) as i64
+}
+
+impl Limits {
+    /// Return the time that a task works after a migration, of the expected residence [ns].
+    fn stay_ns(&self) -> u64 {
+        self.residence_ns.saturating_sub(self.migration_ns)
     }
 }
 
-/// Time over which progress is counted: 1 ms gives parts per million.
-const MILLISECOND_NS: u64 = 1_000_000;
+/// A running task that may be swapped.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
+    runner: &'a Runner,
+    cpu: &'a CpuCapacity,
+    stack_permille: [u32; COMPONENTS],
+    /// Cost of its CPU in force [permille].
+    cost_permille: [u32; COMPONENTS],
+    /// Time of a unit of its work on its CPU [permille].
+    time_permille: u32,
+    /// Upper bound of the gain from a move to the other class.
+    bound: i64,
+}
+
+impl Candidate<'_> {
+    /// Return the gain from a move to a CPU of this cost, beyond the margin that it has to gain.
+    fn worth_on(&self, cost_permille: [u32; COMPONENTS], limits: &Limits) -> i64 {
+        let moves = work_ns(limits.stay_ns(), time_permille(self.stack_permille, cost_permille));
+        let stays = work_ns(limits.residence_ns, self.time_permille);
+        moves * 1000 - stays * (1000 + i64::from(limits.min_gain_permille))
+    }
+
+    /// Return its move to the CPU of `other`, and the net gain without margin [reference ns].
+    fn move_to(&self, other: &Candidate, limits: &Limits) -> (Move, i64) {
+        let to_permille = time_permille(self.stack_permille, other.cost_permille);
+        let one = Move {
+            pid: self.runner.pid,
+            from: self.cpu.cpu,
+            to: other.cpu.cpu,
+            stack_permille: self.stack_permille,
+            before_ppm: work_ns(MILLISECOND_NS, self.time_permille) as u32,
+            after_ppm: work_ns(MILLISECOND_NS, to_permille) as u32,
+        };
+        let net = work_ns(limits.stay_ns(), to_permille) - work_ns(limits.residence_ns, self.time_permille);
+        (one, net)
+    }
+}
 
 /// Return the swap and its net gain [reference ns].
-fn swap_of(pair: &Pair, valuation: &Valuation) -> (i64, Swap) {
-    let (up, up_gain) = move_of(&pair.up, &pair.down, valuation);
-    let (down, down_gain) = move_of(&pair.down, &pair.up, valuation);
+fn swap_of(up: &Candidate, down: &Candidate, limits: &Limits) -> (i64, Swap) {
+    let ((up, up_gain), (down, down_gain)) = (up.move_to(down, limits), down.move_to(up, limits));
     let sum = |up_ppm, down_ppm| u64::from(up_ppm) + u64::from(down_ppm);
     let (before, after) = (sum(up.before_ppm, down.before_ppm), sum(up.after_ppm, down.after_ppm));
     let gain_permille = after.saturating_sub(before) * 1000 / before.max(1);
     let net = up_gain + down_gain;
-    let swap = Swap {
-        up,
-        down,
-        gain_permille: u32::try_from(gain_permille).unwrap_or(u32::MAX),
-        net_ns: net.max(0) as u64,
-    };
-    (net, swap)
+    let gain_permille = u32::try_from(gain_permille).unwrap_or(u32::MAX);
+    (net, Swap { up, down, gain_permille, net_ns: net.max(0) as u64 })
 }
 
-/// Return the move of `candidate` to the CPU of `other`, and its net gain [reference ns].
-fn move_of(candidate: &Candidate, other: &Candidate, valuation: &Valuation) -> (Move, i64) {
-    let to_permille = candidate.time_on(other.cost_permille);
-    let progress_ppm = |time_permille: u32| work_ns(MILLISECOND_NS, time_permille) as u32;
-    let one = Move {
-        pid: candidate.runner.pid,
-        from: candidate.cpu.cpu,
-        to: other.cpu.cpu,
-        stack_permille: candidate.stack_permille,
-        before_ppm: progress_ppm(candidate.time_permille),
-        after_ppm: progress_ppm(to_permille),
+/// Return every running task that may be swapped, in ascending order of CPU. A task or a CPU that
+/// occurs twice takes no part, because the CPU of the task is unknown.
+fn candidates<'a>(snapshot: &Snapshot<'a>, limits: &Limits) -> Vec<Candidate<'a>> {
+    let (awaited, sharing) = (awaited(snapshot, limits.passing_ns), snapshot.sharing());
+    let running = || snapshot.runners.iter().filter(|runner| runner.state == State::Running);
+    let cpus = singles(snapshot.cpus.iter().filter(|cpu| cpu.cpu < MAX_CPUS), |cpu| cpu.cpu);
+    let (tasks, by_cpu) = (singles(running(), |runner| runner.pid), singles(running(), |runner| runner.cpu));
+    let rested = |runner: &Runner| {
+        let moved = runner.moved_at_ns.map(|at| at.saturating_add(limits.residence_ns));
+        moved.unwrap_or(0).max(runner.backoff_until_ns) <= snapshot.now_ns
     };
-    (one, valuation.gains(candidate.time_permille, to_permille))
+    cpus.into_iter()
+        .filter(|(cpu, _)| !awaited.contains(*cpu))
+        .filter_map(|(number, cpu)| {
+            let runner = *by_cpu.get(&number)?;
+            if !runner.stable || !rested(runner) || !tasks.contains_key(&runner.pid) {
+                return None;
+            }
+            let stack_permille = normalised(runner.stack_permille?)?;
+            let cost_permille = sharing.cost_permille(cpu);
+            let time_permille = time_permille(stack_permille, cost_permille);
+            Some(Candidate { runner, cpu, stack_permille, cost_permille, time_permille, bound: 0 })
+        })
+        .collect()
+}
+
+/// Return the items whose key occurs once, by key.
+fn singles<'a, T>(items: impl Iterator<Item = &'a T>, key: fn(&T) -> u32) -> BTreeMap<u32, &'a T> {
+    let (mut seen, mut twice) = (BTreeMap::new(), BTreeSet::new());
+    for item in items {
+        if seen.insert(key(item), item).is_some() {
+            twice.insert(key(item));
+        }
+    }
+    seen.retain(|key, _| !twice.contains(key));
+    seen
+}
+
+/// Return the CPUs whose next dispatch chooses a task anyway, because a task of their node that may
+/// run on them waits.
+///
+/// Fast CPUs serve the slow DSQs too, so the class of the DSQ does not matter. Each distinct limit
+/// is evaluated once per node.
+fn awaited(snapshot: &Snapshot, passing_ns: u64) -> CpuSet {
+    let known = snapshot.cpus.iter().filter(|cpu| cpu.cpu < MAX_CPUS);
+    let node_of: BTreeMap<u32, u32> = known.map(|cpu| (cpu.cpu, cpu.node)).collect();
+    let limits = snapshot.runners.iter().filter_map(|runner| match runner.state {
+        State::Waiting { since_ns } if snapshot.now_ns.saturating_sub(since_ns) >= passing_ns => {
+            Some((*node_of.get(&runner.cpu)?, runner.allowed))
+        }
+        State::Waiting { .. } | State::Running => None,
+    });
+    let mut nodes: BTreeMap<u32, BTreeSet<Allowed>> = BTreeMap::new();
+    for (node, allowed) in limits {
+        nodes.entry(node).or_default().insert(allowed);
+    }
+    let mut awaited = CpuSet::default();
+    for (node, limits) in nodes {
+        let of_node: CpuSet = node_of.iter().filter(|(_, of)| **of == node).map(|(cpu, _)| *cpu).collect();
+        for allowed in limits {
+            awaited.unite(&snapshot.confines(allowed).map_or(of_node, |set| set.common(&of_node)));
+        }
+    }
+    awaited
+}
+
+/// Return the candidates that may run on some CPU of the `others`, in descending order of upper
+/// bound, then by CPU. The bound is the gain on a CPU that has the least cost of the others in each
+/// component.
+fn bounded<'a>(
+    candidates: &[&Candidate<'a>],
+    others: &[&Candidate],
+    snapshot: &Snapshot,
+    limits: &Limits,
+) -> Vec<Candidate<'a>> {
+    let cpus: CpuSet = others.iter().map(|other| other.cpu.cpu).collect();
+    let costs = |k: usize| others.iter().map(move |other| other.cost_permille[k]);
+    let best_permille = std::array::from_fn(|k| costs(k).min().unwrap_or(COST_MAX));
+    let may_leave = |one: &&&Candidate| {
+        let confined = snapshot.confines(one.runner.allowed);
+        !confined.map_or(cpus, |set| set.common(&cpus)).is_empty()
+    };
+    let fitting = candidates.iter().filter(may_leave);
+    let mut bounded: Vec<_> =
+        fitting.map(|one| Candidate { bound: one.worth_on(best_permille, limits), ..**one }).collect();
+    bounded.sort_unstable_by_key(|one| (Reverse(one.bound), one.cpu.cpu));
+    bounded
+}
+
+/// Pairing of the candidates of a node.
+///
+/// Both lists are in descending order of upper bound. The gain of a pair never exceeds the sum of
+/// its two bounds. So a search may stop where this sum is at most the best gain so far, or zero.
+struct Search<'s, 'a> {
+    snapshot: &'s Snapshot<'a>,
+    limits: &'s Limits,
+    down: &'s [Candidate<'a>],
+    taken: Vec<bool>,
+    /// All partners before this index are taken.
+    first_free: usize,
+    evaluated: usize,
+}
+
+impl<'s, 'a> Search<'s, 'a> {
+    fn new(snapshot: &'s Snapshot<'a>, limits: &'s Limits, down: &'s [Candidate<'a>]) -> Self {
+        Self { snapshot, limits, down, taken: vec![false; down.len()], first_free: 0, evaluated: 0 }
+    }
+
+    /// Return the pairs that migrate to each other's CPU.
+    fn pairs<'u>(&mut self, up: &'u [Candidate<'a>]) -> Vec<(&'u Candidate<'a>, &'s Candidate<'a>)> {
+        let mut pairs = Vec::new();
+        for up in up {
+            while self.taken.get(self.first_free) == Some(&true) {
+                self.first_free += 1;
+            }
+            let Some(best) = self.down.get(self.first_free) else { break };
+            if up.bound + best.bound <= 0 {
+                break;
+            }
+            if let Some((at, _)) = self.partner(up) {
+                self.taken[at] = true;
+                pairs.push((up, &self.down[at]));
+            }
+        }
+        pairs
+    }
+
+    /// Find the partner of the highest gain among those tried; the first of equal ones. Return its
+    /// index and the gain.
+    fn partner(&mut self, up: &Candidate) -> Option<(usize, i64)> {
+        let end = self.down.partition_point(|down| up.bound + down.bound > 0);
+        let first = self.first_free.min(end);
+        let beyond = (first + FIRST_TRIED).min(end);
+        let mut best = None;
+        for at in first..beyond {
+            // The list is in order: no later partner gains more than the one found.
+            if best.is_some_and(|(_, worth)| up.bound + self.down[at].bound <= worth) {
+                return best;
+            }
+            best = self.better(up, at, best);
+        }
+        let rest = end - beyond;
+        if best.is_some() || rest == 0 {
+            return best;
+        }
+        let start = (self.snapshot.round % rest as u64) as usize * EXPLORED;
+        for step in 0..EXPLORED.min(rest) {
+            best = self.better(up, beyond + (start + step) % rest, best);
+        }
+        best
+    }
+
+    /// Return the partner at `at` if affinities permit the pair and it gains more than `best`, else
+    /// `best`.
+    fn better(&mut self, up: &Candidate, at: usize, best: Option<(usize, i64)>) -> Option<(usize, i64)> {
+        self.evaluated += 1;
+        let (down, may_run) = (&self.down[at], |one: &Candidate, on: &Candidate| {
+            self.snapshot.confines(one.runner.allowed).is_none_or(|set| set.contains(on.cpu.cpu))
+        });
+        if self.taken[at] || !may_run(up, down) || !may_run(down, up) {
+            return best;
+        }
+        let worth =
+            up.worth_on(down.cost_permille, self.limits) + down.worth_on(up.cost_permille, self.limits);
+        if worth > best.map_or(0, |(_, worth)| worth) { Some((at, worth)) } else { best }
+    }
 }
