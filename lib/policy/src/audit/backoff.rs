@@ -8,6 +8,9 @@
 
 use std::collections::BTreeMap;
 
+/// Maximum number of tasks of which data is kept.
+pub const MAX_TASKS: usize = 4096;
+
 /// Durations of waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackoffLimits {
@@ -30,15 +33,14 @@ const LEVEL_MAX: u32 = 63;
 
 /// One task's wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Backoff {
+pub(super) struct Backoff {
     level: u32,
     since_ns: u64,
 }
 
 impl Backoff {
     /// Return the backoff after a swap of the task that ended at `now_ns`.
-    #[must_use]
-    pub fn after(self, paid: bool, now_ns: u64, limits: &BackoffLimits) -> Self {
+    pub(super) fn after(self, paid: bool, now_ns: u64, limits: &BackoffLimits) -> Self {
         let level = self.level(now_ns, limits);
         let level = if paid { level / 2 } else { (level + 1).min(LEVEL_MAX) };
         // A swap that paid ends the wait; a failed one begins a wait.
@@ -47,8 +49,7 @@ impl Backoff {
     }
 
     /// Return the number of failures that still count.
-    #[must_use]
-    pub fn level(&self, now_ns: u64, limits: &BackoffLimits) -> u32 {
+    pub(super) fn level(&self, now_ns: u64, limits: &BackoffLimits) -> u32 {
         let rested_ns = now_ns.saturating_sub(self.until_ns(limits));
         let forgiven = rested_ns.checked_div(limits.forgive_ns).unwrap_or(u64::from(LEVEL_MAX));
         self.level.saturating_sub(u32::try_from(forgiven).unwrap_or(LEVEL_MAX))
@@ -56,8 +57,7 @@ impl Backoff {
 
     /// Return the earliest time of the task's next swap [ns]; 0 without a failure. The value is for
     /// [`crate::swap::Runner::backoff_until_ns`].
-    #[must_use]
-    pub fn until_ns(&self, limits: &BackoffLimits) -> u64 {
+    pub(super) fn until_ns(&self, limits: &BackoffLimits) -> u64 {
         if self.level == 0 { 0 } else { self.since_ns.saturating_add(wait_ns(self.level, limits)) }
     }
 }

@@ -57,7 +57,7 @@
 //!
 //! # Invariants
 //!
-//! * Factors stay within [`FACTOR_BOUNDS_PERMILLE`] for all samples.
+//! * Factors stay within 500 to 2000 permille for all samples.
 //!
 //! # Limits
 //!
@@ -72,7 +72,7 @@ use crate::swap::{normalised, time_permille};
 use crate::table::COMPONENTS;
 
 /// Bounds of a factor [permille]. A calibration that is off by more should be repeated.
-pub const FACTOR_BOUNDS_PERMILLE: (u32, u32) = (500, 2000);
+pub(super) const FACTOR_BOUNDS_PERMILLE: (u32, u32) = (500, 2000);
 /// Share of a sample's error that one step corrects.
 const STEP: f64 = 0.125;
 /// Limit of an error, as a share of the prediction.
