@@ -160,12 +160,8 @@ fn cuts_by_cost(
 
 /// Take the candidate with the largest effect, and the first of equal ones.
 fn decide(candidates: Vec<(Cut, SplitReason)>, count: usize) -> Split {
-    let mut best: Option<(Cut, SplitReason)> = None;
-    for candidate in candidates {
-        if best.as_ref().is_none_or(|(_, reason)| candidate.1.effect_permille > reason.effect_permille) {
-            best = Some(candidate);
-        }
-    }
+    // Of equal keys, `max_by_key` takes the last one.
+    let best = candidates.into_iter().rev().max_by_key(|(_, reason)| reason.effect_permille);
     match best {
         Some((cut, reason)) => Split { classes: cut.classes, reason: Some(reason) },
         None => Split { classes: vec![Class::Fast; count], reason: None },

@@ -1,17 +1,90 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! The speeds of the CPUs of a table, from their readings.
+//! The speeds of the CPUs of a table, from their readings, and the entries of CPUs that come online
+//! after the table was measured.
+//!
+//! Only the time of the execute loop is known of such a CPU. The calibrated CPU with the nearest
+//! time stands for the new one. The new CPU gets that entry, scaled by the ratio of the times, as if
+//! it were the same CPU at another clock. So the entry is exact for a core like the others. For a
+//! core of a new type only the cost of execution is right: its cost of external stalls is that of
+//! the CPU that stands for it. Then the CPUs are classified again ([`Costs::add`]).
 
-use super::evidence::{Cause, Change, Entry, FRESH_MS, Reference, Sample, Trigger};
-use super::filter::TOLERANCE;
-use super::state::{CpuState, Gauge};
+use super::state::{Cause, CpuState, Evidence, FASTEST, FRESH_MS, Gauge, SLOWEST, TOLERANCE, Trigger};
 use crate::costs::{Costs, SAME};
-use crate::table::{COMPONENTS, COST_BEST, CapacityTable, Class};
+use crate::table::{COMPONENTS, COST_BEST, CapacityTable, Class, CpuCapacity, SHARED_NONE};
+use serde::{Deserialize, Serialize};
 
 /// Least ratio of a CPU's speed to the best of its class at which the CPU agrees with its class.
 const WITH_CLASS: f64 = 0.92;
 /// Least time between two adjustments of a CPU to its class [ms].
 const FOLLOW_MS: u64 = 10_000;
+
+/// A reading of one CPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample {
+    /// CPU number.
+    pub cpu: u32,
+    /// The reading.
+    pub evidence: Evidence,
+}
+
+/// Readings of a CPU when its entry was measured; None where unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Reference {
+    /// CPU number.
+    pub cpu: u32,
+    /// Cycles per millisecond of the execute loop.
+    pub khz: Option<f64>,
+    /// Time of a step of the execute loop [ns].
+    pub step_ns: Option<f64>,
+}
+
+/// A CPU's class and costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Class of the CPU.
+    pub class: Class,
+    /// Cost of execute, internal and external work [permille of the CPU that is best at each].
+    pub cost_permille: [u32; COMPONENTS],
+}
+
+/// A change of one CPU's entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Time of the change, by the caller's clock [ms].
+    pub at_ms: u64,
+    /// CPU number.
+    pub cpu: u32,
+    /// Its entry before.
+    pub old: Entry,
+    /// Its entry after the change.
+    pub new: Entry,
+    /// Cause of the change.
+    pub cause: Cause,
+    /// Event that led to the check; None if only the readings did.
+    pub trigger: Option<Trigger>,
+}
+
+impl From<&CpuCapacity> for Entry {
+    fn from(entry: &CpuCapacity) -> Self {
+        Self { class: entry.class, cost_permille: entry.cost_permille }
+    }
+}
+
+/// A CPU that is not in the table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Newcomer {
+    /// CPU number.
+    pub cpu: u32,
+    /// Lowest CPU number on its core.
+    pub core: u32,
+    /// Lowest CPU number on its last-level cache.
+    pub llc: u32,
+    /// NUMA node.
+    pub node: u32,
+    /// Time of a step of the execute loop [ns].
+    pub step_ns: f64,
+}
 
 /// Benefit of a spot check of a CPU, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +104,7 @@ pub enum Want {
 #[derive(Debug, Clone)]
 pub struct Recal {
     /// In the order of the table.
-    pub(super) cpus: Vec<CpuState>,
+    cpus: Vec<CpuState>,
 }
 
 impl Recal {
@@ -118,7 +191,39 @@ impl Recal {
         self.changes(now_ms, &before, costs.clocked())
     }
 
-    pub(super) fn state(&self, cpu: u32) -> Option<&CpuState> {
+    /// Add a CPU to `costs` by comparing its time with `references`, the readings of other CPUs at
+    /// calibration. Return the entries that changed. Return None if there is no reference to
+    /// compare with, the CPU is in the table already, or the new table would fail its check.
+    pub fn join(
+        &mut self,
+        now_ms: u64,
+        new: Newcomer,
+        references: &[Reference],
+        costs: &mut Costs,
+    ) -> Option<Vec<Change>> {
+        let at = self.cpus.binary_search_by_key(&new.cpu, |state| state.cpu).err()?;
+        let (like, speed) = nearest(new.step_ns, references, costs.calibrated())?;
+        let Newcomer { cpu, core, llc, node, .. } = new;
+        let (Entry { class, cost_permille }, spread_permille) = (like, [0; 3]);
+        // The kernel side assumes this for a CPU without an entry, and knows no siblings of the
+        // CPU.
+        let shared_permille = [SHARED_NONE; 3];
+        let before = costs.clocked().clone();
+        let entry =
+            CpuCapacity { cpu, core, llc, node, class, cost_permille, spread_permille, shared_permille };
+        costs.add(entry, clock_permille(speed))?;
+        let joined = CpuState {
+            spot: Gauge::of(Some(1.0 / new.step_ns)),
+            seen_ms: Some(now_ms),
+            changed: Some(Cause::SpotCheck),
+            trigger: Some(Trigger::Hotplug),
+            ..CpuState::new(cpu)
+        };
+        self.cpus.insert(at, joined);
+        Some(self.changes(now_ms, &before, costs.clocked()))
+    }
+
+    fn state(&self, cpu: u32) -> Option<&CpuState> {
         self.cpus.iter().find(|state| state.cpu == cpu)
     }
 
@@ -144,7 +249,7 @@ impl Recal {
 
     /// Return the speed that a CPU of class `home` without a recent reading takes from the others
     /// of its class; None if it keeps its own.
-    pub(super) fn follows(&self, state: &CpuState, home: Class, now_ms: u64, homes: &[Class]) -> Option<f64> {
+    fn follows(&self, state: &CpuState, home: Class, now_ms: u64, homes: &[Class]) -> Option<f64> {
         let of_late = state.followed_ms.is_some_and(|at| now_ms.saturating_sub(at) < FOLLOW_MS);
         if of_late || state.is_fresh(now_ms) {
             return None;
@@ -157,12 +262,7 @@ impl Recal {
 
     /// Return the entries that differ between two tables, with the causes in the states, and clear
     /// these causes. A CPU that `before` lacks had the entry that the kernel side assumes.
-    pub(super) fn changes(
-        &mut self,
-        now_ms: u64,
-        before: &CapacityTable,
-        after: &CapacityTable,
-    ) -> Vec<Change> {
+    fn changes(&mut self, now_ms: u64, before: &CapacityTable, after: &CapacityTable) -> Vec<Change> {
         let assumed = Entry { class: Class::Fast, cost_permille: [COST_BEST; COMPONENTS] };
         let mut changes = Vec::new();
         for (state, entry) in self.cpus.iter_mut().zip(&after.cpus) {
@@ -179,6 +279,17 @@ impl Recal {
 }
 
 /// Return the clock factor of a CPU of this speed [permille].
-pub(super) fn clock_permille(speed: f64) -> u32 {
+fn clock_permille(speed: f64) -> u32 {
     (f64::from(SAME) / speed).round() as u32
+}
+
+/// Return the calibrated entry of the CPU whose step time is nearest to `step_ns`, and the new
+/// CPU's speed relative to it.
+fn nearest(step_ns: f64, references: &[Reference], calibrated: &CapacityTable) -> Option<(Entry, f64)> {
+    let known = references.iter().filter_map(|reference| {
+        let home = calibrated.get(reference.cpu)?.into();
+        let speed = reference.step_ns? / step_ns;
+        (SLOWEST..=FASTEST).contains(&speed).then_some((home, speed))
+    });
+    known.min_by(|(_, a), (_, b)| a.ln().abs().total_cmp(&b.ln().abs()))
 }

@@ -22,8 +22,8 @@
 //!
 //! Fewer cycles count only for a busy CPU, because a governor slows other CPUs by choice.
 //!
-//! * [`Filter`]: a ratio counts after several consecutive readings that were off by more than
-//!   [`TOLERANCE`] in the same direction. Their median becomes the new ratio. A CPU that changes
+//! * A filter: a ratio counts after several consecutive readings that were off by more than 4 % in
+//!   the same direction. Their median becomes the new ratio. A CPU that changes
 //!   too often needs more readings.
 //! * [`scaled`](crate::costs::scaled): the clock scales execution and stalls inside the core, which
 //!   are cycles. Stalls outside the core take the same time at any clock. The asymmetric VM
@@ -53,6 +53,8 @@
 //! * A CPU whose speed returns gets its entry back to the last permille.
 //! * The number of changes of a CPU per minute by its own readings is bounded for all readings.
 //! * Each change of an entry is reported with old entry, new entry and cause.
+//! * A CPU that joins leaves all other CPUs in the table, and their costs keep their ratios. An
+//!   invalid time, or no reference to compare it with, changes nothing.
 //! * No input panics.
 //!
 //! # Limits
@@ -63,14 +65,9 @@
 //! * A CPU that holds a speed for less time than the filter requires keeps its old costs.
 
 mod clocks;
-mod evidence;
-mod filter;
-mod join;
 mod state;
 #[cfg(test)]
 mod tests;
 
-pub use clocks::{Recal, Want};
-pub use evidence::{Cause, Change, Entry, Evidence, FRESH_MS, Reference, Sample, Trigger};
-pub use filter::{CHANGES_A_MINUTE, Filter, TOLERANCE};
-pub use join::Newcomer;
+pub use clocks::{Change, Entry, Newcomer, Recal, Reference, Sample, Want};
+pub use state::{Cause, Evidence, FRESH_MS, Trigger};

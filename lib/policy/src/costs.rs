@@ -22,7 +22,13 @@
 //! | learned | each component of slow CPUs | [`crate::audit`] |
 //!
 //! * A clock factor is the time of a cycle over that at calibration. [`scaled`] applies it and
-//!   normalises the costs to the best CPU. Then [`reclassify`] gives the CPUs their classes.
+//!   normalises the costs to the best CPU.
+//! * [`reclassify`] then gives the CPUs their classes. The cut is that of [`crate::classes`], by
+//!   cost. It replaces the present classes only if it separates the CPUs clearly better, by a
+//!   quarter of the variance between the groups. A machine of one class is split only where a
+//!   component has twice its least effect ([`SplitRule::min_permille`]). A split machine gets one
+//!   class again when every component is below half of its least effect. So costs near a boundary
+//!   do not move CPUs between the classes repeatedly.
 //! * Learned factors apply last, to the slow CPUs of these classes. The result is cut to the range
 //!   of a cost.
 //!
@@ -42,19 +48,17 @@
 //!
 //! The classes depend on the present ones as well, because [`reclassify`] has hysteresis.
 
-mod reclass;
-mod scale;
-#[cfg(test)]
-mod tests;
-
-pub use reclass::reclassify;
-pub use scale::scaled;
-
-use crate::classes::SplitRule;
-use crate::table::{COMPONENTS, COST_BEST, COST_MAX, CapacityTable, Class, CpuCapacity};
+use crate::classes::{SplitRule, is_cut_clear, split_by_cost};
+use crate::table::{
+    COMPONENTS, COST_BEST, COST_MAX, CapacityTable, Class, Component, CpuCapacity, costs_from_times,
+};
 
 /// Factor that changes nothing [permille].
 pub const SAME: u32 = 1000;
+/// Ratio by which another cut must be clearer than the present classes.
+const CLEARER: f64 = 1.25;
+/// Least effects that a machine of one class needs for a split.
+const FIRST_SPLIT: u32 = 2;
 
 /// The costs of a machine's CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -185,3 +189,76 @@ pub fn corrected(cost_permille: [u32; COMPONENTS], factors_permille: [u32; COMPO
         product(cost_permille[k], factors_permille[k]).clamp(COST_BEST.into(), COST_MAX.into()) as u32
     })
 }
+
+/// Scale costs to clock factors [permille] and normalise them to the best CPU of each component.
+/// Execution and internal stalls are cycles and scale with the clock. External stalls keep their
+/// time. Return None if a factor is 0, or the numbers of costs and factors differ.
+#[must_use]
+pub fn scaled(home_permille: &[[u32; COMPONENTS]], clock_permille: &[u32]) -> Option<Vec<[u32; COMPONENTS]>> {
+    let mut costs = vec![[0; COMPONENTS]; home_permille.len()];
+    for component in Component::ALL {
+        let at = component.index();
+        let times: Vec<f64> = home_permille
+            .iter()
+            .zip(clock_permille)
+            .map(|(home, factor)| match component {
+                Component::Execute | Component::Internal => f64::from(home[at]) * f64::from(*factor),
+                Component::External => f64::from(home[at]),
+            })
+            .collect();
+        for (row, cost) in costs.iter_mut().zip(costs_from_times(&times)?) {
+            row[at] = cost;
+        }
+    }
+    (home_permille.len() == clock_permille.len()).then_some(costs)
+}
+
+/// Classify CPUs of these costs [permille], which had the classes `present`. At least one CPU is
+/// fast.
+#[must_use]
+pub fn reclassify(costs_permille: &[[u32; COMPONENTS]], present: &[Class], rule: SplitRule) -> Vec<Class> {
+    let was_split = present.contains(&Class::Slow);
+    let split = split_by_cost(costs_permille, rule);
+    let Some(reason) = split.reason else {
+        // The effect is too small for a split, but present classes that still differ stay.
+        let least = |component: Component| f64::from(rule.min_permille(component)) / 1000.0 / 2.0;
+        let tells = |component: Component| {
+            effect(costs_permille, component, present)
+                .is_some_and(|(effect, _)| effect.exp_m1() >= least(component))
+        };
+        let stays = was_split && Component::ALL.into_iter().any(tells);
+        return if stays { present.to_vec() } else { vec![Class::Fast; costs_permille.len()] };
+    };
+    let clear =
+        |classes: &[Class]| effect(costs_permille, reason.component, classes).map_or(0.0, |(_, clear)| clear);
+    let keep = if was_split {
+        clear(present) * CLEARER >= clear(&split.classes) && present.contains(&Class::Fast)
+    } else {
+        !is_cut_clear(costs_permille, rule, FIRST_SPLIT)
+    };
+    if keep && present.len() == costs_permille.len() { present.to_vec() } else { split.classes }
+}
+
+/// Return the distance of the classes and the variance between them, up to a factor. The distance
+/// is the mean logarithm of the slow costs less that of the fast ones. Return None if a class is
+/// empty or the slow class is the better one.
+fn effect(
+    costs_permille: &[[u32; COMPONENTS]],
+    component: Component,
+    classes: &[Class],
+) -> Option<(f64, f64)> {
+    let mean = |wanted: Class| {
+        let logs = costs_permille.iter().zip(classes).filter(|(_, class)| **class == wanted);
+        let (sum, count) = logs.fold((0.0, 0.0), |(sum, count), (cost, _)| {
+            (sum + f64::from(cost[component.index()].max(1)).ln(), count + 1.0)
+        });
+        (count > 0.0).then_some((sum / count, count))
+    };
+    let ((fast, fasts), (slow, slows)) = (mean(Class::Fast)?, mean(Class::Slow)?);
+    let difference = slow - fast;
+    (difference > 0.0).then_some((difference, difference * difference * fasts * slows))
+}
+
+#[cfg(test)]
+#[path = "costs_tests.rs"]
+mod tests;

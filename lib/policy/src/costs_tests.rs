@@ -5,18 +5,9 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::testkit::{cpu, table};
 use Class::{Fast, Slow};
 use proptest::prelude::*;
-
-/// CPUs 0 and 1 fast, 2 and 3 slow.
-fn table() -> CapacityTable {
-    let slow = [2500, 1580, 1000];
-    let entries = [(Fast, [1000; 3]), (Fast, [1000; 3]), (Slow, slow), (Slow, slow)];
-    CapacityTable::new(
-        (0..).zip(entries).map(|(cpu, (class, cost))| CpuCapacity::alone(cpu, class, cost)).collect(),
-    )
-    .unwrap()
-}
 
 #[test]
 fn the_example_of_the_module_is_true() {
@@ -47,9 +38,9 @@ fn what_would_break_the_table_changes_nothing() {
     let mut costs = Costs::new(table());
     costs.set_clocks(vec![0, 1000, 1000, 1000]);
     costs.set_clocks(vec![2000]);
-    assert_eq!(costs.add(CpuCapacity::alone(3, Fast, [1000; 3]), 1000), None, "it is there");
-    assert_eq!(costs.add(CpuCapacity::alone(4, Fast, [1000; 3]), 0), None);
-    assert_eq!(costs.add(CpuCapacity::alone(u32::MAX, Fast, [1000; 3]), 1000), None);
+    assert_eq!(costs.add(cpu(3, Fast), 1000), None, "it is there");
+    assert_eq!(costs.add(cpu(4, Fast), 0), None);
+    assert_eq!(costs.add(cpu(u32::MAX, Fast), 1000), None);
     assert_eq!(costs, Costs::new(table()));
     let mut wrong = table();
     wrong.cpus[3].node = u32::MAX;
@@ -74,6 +65,13 @@ fn classes_are_kept_unless_others_are_clearly_better() {
     assert_eq!(reclassify(&costs([1070, 1000, 1000, 1000]), &one, rule), [Slow, Fast, Fast, Fast]);
     assert_eq!(reclassify(&costs([1000, 1000, 1020, 1020]), &present, rule), present);
     assert_eq!(reclassify(&costs([1000, 1000, 1010, 1010]), &present, rule), one);
+}
+
+/// The largest difference need not be the one that suffices.
+#[test]
+fn one_component_at_twice_its_least_effect_splits_a_machine() {
+    let costs = [[1000, 1000, 1000], [1070, 1100, 1000]];
+    assert_eq!(reclassify(&costs, &[Fast, Fast], SplitRule::default()), [Fast, Slow]);
 }
 
 #[test]
@@ -119,11 +117,11 @@ proptest! {
         (any::<bool>(), prop::collection::vec(any::<u32>(), 4), 4u32..9), 1..20,
     )) {
         let mut costs = Costs::new(table());
-        for (clock, values, cpu) in steps {
+        for (clock, values, number) in steps {
             let (before, version) = (costs.effective(), costs.version());
-            match (clock, cpu) {
+            match (clock, number) {
                 (true, _) => costs.set_clocks(values),
-                (false, 4) => costs.add(CpuCapacity::alone(cpu, Slow, [2500, 1580, 1000]), values[0]).unwrap_or_default(),
+                (false, 4) => costs.add(cpu(number, Slow), values[0]).unwrap_or_default(),
                 (false, _) => costs.set_learned([values[0], values[1], values[2]]),
             }
             let after = costs.effective();
@@ -144,5 +142,32 @@ proptest! {
         prop_assert!(classes.contains(&Fast));
         // A second classification gives the same classes.
         prop_assert_eq!(reclassify(&costs, &classes, SplitRule::default()), classes);
+    }
+
+    /// A difference between the least one and 1.5 times that neither splits a machine of one class
+    /// nor merges the classes of a split one, in each component.
+    #[test]
+    fn a_cost_that_wobbles_near_a_boundary_never_changes_the_classes(
+        component in prop::sample::select(Component::ALL.to_vec()),
+        slow in prop::collection::vec(any::<bool>(), 2..9).prop_filter("two groups", |slow| slow.contains(&true) && slow.contains(&false)),
+        wobble in prop::collection::vec(1.0f64..1.49, 1..40),
+        min_effect_permille in 20u32..100,
+    ) {
+        let rule = SplitRule { min_effect_permille, ..SplitRule::default() };
+        let costs = |effect: f64| -> Vec<[u32; COMPONENTS]> {
+            let mut costs = vec![[1000; COMPONENTS]; slow.len()];
+            for (cost, _) in costs.iter_mut().zip(&slow).filter(|(_, slow)| **slow) {
+                cost[component.index()] = (1000.0 + effect).ceil() as u32;
+            }
+            costs
+        };
+        let least = f64::from(rule.min_permille(component));
+        let split: Vec<Class> = slow.iter().map(|slow| if *slow { Slow } else { Fast }).collect();
+        for start in [vec![Fast; slow.len()], split.clone()] {
+            for wobble in &wobble {
+                prop_assert_eq!(&reclassify(&costs(least * wobble), &start, rule), &start);
+            }
+        }
+        prop_assert_eq!(reclassify(&costs(least * 2.0), &vec![Fast; slow.len()], rule), split);
     }
 }
