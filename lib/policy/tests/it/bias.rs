@@ -5,14 +5,6 @@
 use bias_policy::ffi::*;
 use proptest::prelude::*;
 
-/// Call a wrapper, which reads and writes only its arguments.
-macro_rules! c {
-    ($call:expr) => {
-        // SAFETY: pure functions over values and over references that live across the call.
-        unsafe { $call }
-    };
-}
-
 const BEST: bias_cost = bias_cost { permille: [BIAS_COST_BEST; 3] };
 const SLOW: bias_cost = bias_cost { permille: [2500, 1580, 1000] };
 const WINDOW: u64 = 500_000;

@@ -5,14 +5,6 @@
 use bias_policy::ffi::*;
 use proptest::prelude::*;
 
-/// Call a wrapper, which reads and writes only its arguments.
-macro_rules! c {
-    ($call:expr) => {
-        // SAFETY: pure functions over values and over references that live across the call.
-        unsafe { $call }
-    };
-}
-
 fn stack() -> impl Strategy<Value = bias_stack> {
     [0u32..=4000, 0u32..=4000, 0u32..=4000].prop_map(|permille| bias_stack { permille })
 }

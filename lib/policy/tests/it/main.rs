@@ -4,6 +4,14 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
+/// Call a wrapper, which reads and writes only its arguments.
+macro_rules! c {
+    ($call:expr) => {
+        // SAFETY: pure functions over values and over references that live across the call.
+        unsafe { $call }
+    };
+}
+
 mod bias;
 mod headers;
 mod quota;

@@ -5,14 +5,6 @@
 use bias_policy::ffi::*;
 use proptest::prelude::*;
 
-/// Call a wrapper, which only computes.
-macro_rules! c {
-    ($call:expr) => {
-        // SAFETY: pure functions over values.
-        unsafe { $call }
-    };
-}
-
 const MS: u64 = 1_000_000;
 
 /// A group, charged as the kernel side charges one.

@@ -6,8 +6,7 @@ use bias_policy::ffi::*;
 use proptest::prelude::*;
 
 fn add(work: &mut bias_work, instructions: u64, ran_ns: u64, class: u32) {
-    // SAFETY: the function accesses only the referenced struct.
-    unsafe { bias_work_add(work, instructions, ran_ns, class) }
+    c!(bias_work_add(work, instructions, ran_ns, class));
 }
 
 const FAST: usize = BIAS_FAST as usize;
@@ -42,8 +41,7 @@ proptest! {
             prop_assert_eq!(work.instructions[class], alone[class].instructions[class]);
             prop_assert_eq!(work.ran_ns[class], alone[class].ran_ns[class]);
         }
-        // SAFETY: the function accesses only the referenced struct.
-        unsafe { bias_work_forget(&mut work, BIAS_SLOW) };
+        c!(bias_work_forget(&mut work, BIAS_SLOW));
         prop_assert_eq!((work.instructions[SLOW], work.ran_ns[SLOW]), (0, 0));
         prop_assert_eq!(work.ran_ns[FAST], alone[FAST].ran_ns[FAST]);
     }
