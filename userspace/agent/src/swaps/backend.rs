@@ -8,7 +8,6 @@ use bias_policy::cpuset::CpuSet;
 use bias_policy::ffi;
 use bias_policy::swap::Resident;
 use bias_policy::table::{COMPONENTS, Class};
-use serde::{Deserialize, Serialize};
 
 /// Result of the query of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,8 +92,7 @@ pub struct SwapRequest {
 }
 
 /// The reason why the kernel side refused a swap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refusal {
     /// The CPUs are not a slow and a fast one of one node.
     NoPair,

@@ -12,25 +12,15 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use bias_policy::ffi;
 use bias_policy::swap::Resident;
-use bias_policy::table::{COMPONENTS, CapacityTable, Class, CpuCapacity};
+use bias_policy::table::{COMPONENTS, CapacityTable, Class};
+pub(crate) use bias_policy::testkit::{CHASE, LOOP, table};
+use bias_policy::testkit::{FAST, SLOW};
 
 use super::backend::{Refusal, SwapBackend, SwapRequest, Task};
 use super::{SwapOptions, Swaps};
 use crate::costs::Live;
 
-pub(crate) const FAST: [u32; COMPONENTS] = [1000, 1000, 1000];
-pub(crate) const SLOW: [u32; COMPONENTS] = [2500, 1580, 1000];
-pub(crate) const LOOP: [u32; COMPONENTS] = [1000, 0, 0];
-pub(crate) const CHASE: [u32; COMPONENTS] = [70, 0, 930];
 pub(crate) const MS: u64 = 1_000_000;
-
-/// CPUs 0 and 1 fast, 2 and 3 slow.
-pub(crate) fn table() -> CapacityTable {
-    let classes = [(Class::Fast, FAST), (Class::Fast, FAST), (Class::Slow, SLOW), (Class::Slow, SLOW)];
-    CapacityTable {
-        cpus: (0..).zip(classes).map(|(cpu, (class, cost))| CpuCapacity::alone(cpu, class, cost)).collect(),
-    }
-}
 
 /// Treatment of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

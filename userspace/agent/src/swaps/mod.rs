@@ -53,9 +53,6 @@
 mod backend;
 #[cfg(test)]
 pub(crate) mod fake;
-#[cfg(test)]
-mod fault_tests;
-mod follow;
 mod report;
 mod rt_guard;
 mod snapshot;

@@ -2,16 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Reports about swaps for `scx_bias swaps`, `status` and the statistics.
 
-use std::collections::VecDeque;
-
 use bias_policy::audit::{Record, VerdictCounts};
 use bias_policy::table::COMPONENTS;
 use serde::{Deserialize, Serialize};
-
-use super::trial::Trial;
-
-/// Most records that are kept.
-const MAX_RECORDS: usize = 1024;
 
 /// A swap that was carried out and judged, or could not be judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,27 +61,4 @@ pub struct SwapsReport {
     pub next: u64,
     /// The last swaps from the requested number on, oldest first.
     pub swaps: Vec<SwapRecord>,
-}
-
-/// The last records.
-#[derive(Debug, Default)]
-pub(super) struct History(VecDeque<SwapRecord>);
-
-impl History {
-    pub(super) fn push(&mut self, record: Record, trial: &Trial) {
-        self.0.push_back(SwapRecord {
-            record,
-            asked_ns: trial.asked_ns,
-            up_name: trial.up.name.clone(),
-            down_name: trial.down.name.clone(),
-        });
-        while self.0.len() > MAX_RECORDS {
-            self.0.pop_front();
-        }
-    }
-
-    /// Return the records from number `first` on.
-    pub(super) fn from(&self, first: u64) -> Vec<SwapRecord> {
-        self.0.iter().filter(|one| one.record.number >= first).cloned().collect()
-    }
 }

@@ -116,7 +116,3 @@ fn waiting(resident: &Resident) -> Runner {
         backoff_until_ns: 0,
     }
 }
-
-#[cfg(test)]
-#[path = "smt_tests.rs"]
-mod tests;

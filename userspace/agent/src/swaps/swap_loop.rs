@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! The loop that takes snapshots, asks for swaps and follows them.
+//! The loop that takes snapshots, asks for swaps and follows them: each is a trial until it is
+//! abandoned or judged.
 
 use super::backend::{Side, SwapBackend, SwapRequest, Task, still};
-use super::report::History;
-use super::report::{SwapSummary, SwapsReport, Tally};
+use super::report::{SwapRecord, SwapSummary, SwapsReport, Tally};
 use super::snapshot::Gathered;
-use super::trial::{Half, Trial};
+use super::trial::{Half, Stage, Trial};
 use crate::costs::Live;
 use anyhow::Result;
-use bias_policy::audit::{Audit, BackoffLimits, Backoffs, MAX_TASKS};
+use bias_policy::audit::{Audit, BackoffLimits, Backoffs, Ending, Experiment, MAX_TASKS, Record};
 use bias_policy::costs::Costs;
 use bias_policy::swap::{Limits, Outlook, Resident, Swap, plan, precheck};
 use bias_policy::table::Class;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 /// Smallest change of a learned factor that is taken over [permille].
-pub(super) const MIN_CHANGE_PERMILLE: u32 = 10;
+const MIN_CHANGE_PERMILLE: u32 = 10;
 /// Samples before factors are used. Each moves the factors by an eighth of its error.
-pub(super) const MIN_SAMPLES: u64 = 8;
+const MIN_SAMPLES: u64 = 8;
 /// Pause while swaps are off.
 pub(super) const FOREVER: Duration = Duration::from_secs(3600);
 /// Failed calls to the kernel side in a row after which swaps are off.
@@ -35,8 +35,9 @@ const PASSING: u32 = 5;
 const REFUSALS: BackoffLimits =
     BackoffLimits { base_ns: 25_000_000, max_ns: 60_000_000_000, forgive_ns: 10_000_000_000 };
 /// Bounds of the measured time of a migration [ns]. Beyond them the task waited for something else.
-pub(super) const MIGRATION_NS: (u64, u64) = (10_000, 20_000_000);
-
+const MIGRATION_NS: (u64, u64) = (10_000, 20_000_000);
+/// Most records that are kept.
+const MAX_RECORDS: usize = 1024;
 /// The reason why no swaps are planned on a machine with one class.
 const EVEN: &str = "all CPUs count as equally fast";
 
@@ -58,28 +59,28 @@ impl Default for SwapOptions {
 /// State of the loop that plans swaps.
 #[derive(Debug)]
 pub struct Swaps {
-    pub(super) interval_ns: u64,
+    interval_ns: u64,
     /// The reason why no swaps are planned; None if they are.
     pub(super) off: Option<String>,
     /// Version of the costs that open trials and the audit's factors belong to.
-    pub(super) version: u64,
-    pub(super) limits: Limits,
+    version: u64,
+    limits: Limits,
     pub(super) audit: Audit,
-    pub(super) refusals: Backoffs,
+    refusals: Backoffs,
     pub(super) trials: Vec<Trial>,
-    pub(super) history: History,
+    history: VecDeque<SwapRecord>,
     pub(super) tally: Tally,
     /// Tasks with a backoff: start time by pid.
     pub(super) known: BTreeMap<u32, u64>,
     /// Known tasks whose last swap another migration undid, with its time. These need no rest.
-    pub(super) passed: BTreeMap<u32, u64>,
-    pub(super) residents: Vec<Resident>,
+    passed: BTreeMap<u32, u64>,
+    residents: Vec<Resident>,
     /// Pid up to which the sweep has checked the known tasks.
-    pub(super) swept: u32,
-    pub(super) round: u64,
-    pub(super) fruitless: u32,
-    pub(super) queued: u32,
-    pub(super) failures: u32,
+    swept: u32,
+    round: u64,
+    fruitless: u32,
+    queued: u32,
+    failures: u32,
     pub(super) due_ns: u64,
 }
 
@@ -104,7 +105,7 @@ impl Swaps {
             audit: Audit::default(),
             refusals: Backoffs::new(REFUSALS, MAX_TASKS),
             trials: Vec::new(),
-            history: History::default(),
+            history: VecDeque::new(),
             tally: Tally::default(),
             known: BTreeMap::new(),
             passed: BTreeMap::new(),
@@ -197,7 +198,7 @@ impl Swaps {
 
     /// Plan swaps and ask for them. Return the number of planned swaps, refused ones included,
     /// whose tasks back off.
-    pub(super) fn plan(
+    fn plan(
         &mut self,
         now_ns: u64,
         residents: &[Resident],
@@ -237,7 +238,7 @@ impl Swaps {
     }
 
     /// Return the time before which a task must not be swapped [ns].
-    pub(super) fn resting_until_ns(&self, task: &Task) -> u64 {
+    fn resting_until_ns(&self, task: &Task) -> u64 {
         if self.trials.iter().any(|trial| trial.concerns(task.pid)) {
             return u64::MAX;
         }
@@ -247,7 +248,7 @@ impl Swaps {
         self.audit.backoffs.until_ns(task.pid).max(self.refusals.until_ns(task.pid))
     }
 
-    pub(super) fn trial(&self, swap: &Swap, gathered: &Gathered, now_ns: u64, live: &Live) -> Option<Trial> {
+    fn trial(&self, swap: &Swap, gathered: &Gathered, now_ns: u64, live: &Live) -> Option<Trial> {
         let clocked = live.costs.clocked();
         let (up, down) = (gathered.tasks.get(&swap.up.pid)?, gathered.tasks.get(&swap.down.pid)?);
         Some(Trial {
@@ -261,7 +262,7 @@ impl Swaps {
     }
 
     /// Ask for a swap.
-    pub(super) fn ask(&mut self, trial: Trial, kernel: &impl SwapBackend) -> Result<()> {
+    fn ask(&mut self, trial: Trial, kernel: &impl SwapBackend) -> Result<()> {
         let answer = kernel.ask(&SwapRequest { up: trial.up.side, down: trial.down.side })?;
         let pids = (trial.up.side.pid, trial.down.side.pid);
         match answer {
@@ -279,13 +280,114 @@ impl Swaps {
         Ok(())
     }
 
-    pub(super) fn remember(&mut self, side: Side) {
+    /// Let both tasks back off before they are swapped again.
+    fn came_to_nothing(&mut self, trial: &Trial) {
+        for side in [trial.up.side, trial.down.side] {
+            self.remember(side);
+            self.refusals.note(side.pid, false, trial.asked_ns);
+        }
+    }
+
+    fn follow_trials(&mut self, now_ns: u64, kernel: &impl SwapBackend, live: &mut Live) -> Result<()> {
+        let mut result = Ok(());
+        for trial in std::mem::take(&mut self.trials) {
+            let over = match &result {
+                Ok(()) => self.follow(&trial, now_ns, kernel, live),
+                Err(_) => Ok(false),
+            };
+            if !matches!(over, Ok(true)) {
+                self.trials.push(trial);
+            }
+            result = result.and(over.map(drop));
+        }
+        result
+    }
+
+    /// Return true if `trial` is over.
+    fn follow(
+        &mut self,
+        trial: &Trial,
+        now_ns: u64,
+        kernel: &impl SwapBackend,
+        live: &mut Live,
+    ) -> Result<bool> {
+        let up = still(&trial.up.side, kernel)?;
+        let down = still(&trial.down.side, kernel)?;
+        let class_of = |cpu| live.table().get(cpu).map(|entry| entry.class);
+        match trial.stage(now_ns, up.as_ref(), down.as_ref(), class_of) {
+            Stage::Open => return Ok(false),
+            Stage::Undone => {
+                debug!("swap of {} and {} was not carried out", trial.up.side.pid, trial.down.side.pid);
+                self.tally.undone += 1;
+                self.came_to_nothing(trial);
+            }
+            Stage::Over(experiment) => {
+                self.conclude(trial, &experiment, now_ns, live);
+                for (half, task) in [(&trial.up, &up), (&trial.down, &down)] {
+                    self.refusals.note(half.side.pid, true, now_ns);
+                    if task.is_some() { self.remember(half.side) } else { self.forget(half.side.pid) }
+                }
+            }
+            Stage::Left(experiment) => {
+                self.conclude(trial, &experiment, now_ns, live);
+                self.came_to_nothing(trial);
+                for task in [&up, &down].into_iter().flatten() {
+                    self.thwarted(task);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn conclude(&mut self, trial: &Trial, experiment: &Experiment, now_ns: u64, live: &mut Live) {
+        let record = self.audit.conclude(experiment, now_ns);
+        debug!("swap judged: {record:?}");
+        self.learn(&record, live);
+        if self.history.len() >= MAX_RECORDS {
+            self.history.pop_front();
+        }
+        self.history.push_back(SwapRecord {
+            record,
+            asked_ns: trial.asked_ns,
+            up_name: trial.up.name.clone(),
+            down_name: trial.down.name.clone(),
+        });
+    }
+
+    /// Handle a migration that undid a swap of `task`.
+    ///
+    /// If the kernel side only moved it because of a short queue, the task need not rest. It backs
+    /// off like one whose swap had no effect.
+    fn thwarted(&mut self, task: &Task) {
+        let mine = task.moved_ns.filter(|_| task.swapped && self.known.contains_key(&task.pid));
+        if let Some(moved_ns) = mine {
+            self.passed.insert(task.pid, moved_ns);
+        }
+    }
+
+    /// Learn the time of migrations from this swap, and the costs of slow CPUs from all swaps.
+    fn learn(&mut self, record: &Record, live: &mut Live) {
+        if record.lost_ns > 0 && matches!(record.ending, Ending::Judged(_)) {
+            let each_ns = (record.lost_ns / 2).clamp(MIGRATION_NS.0, MIGRATION_NS.1);
+            self.limits.migration_ns = (self.limits.migration_ns * 7 + each_ns) / 8;
+        }
+        let factors = self.audit.correction.factors_permille();
+        let known = live.costs.learned_permille(Class::Slow);
+        let differs = factors.iter().zip(known).any(|(new, old)| new.abs_diff(old) >= MIN_CHANGE_PERMILLE);
+        if self.audit.correction.samples() >= MIN_SAMPLES && differs {
+            info!("swaps taught what slow CPUs cost: calibrated costs times {factors:?} permille");
+            live.costs.set_learned(factors);
+            self.version = live.costs.version();
+        }
+    }
+
+    fn remember(&mut self, side: Side) {
         if self.known.len() < MAX_TASKS || self.known.contains_key(&side.pid) {
             self.known.insert(side.pid, side.start_ns);
         }
     }
 
-    pub(super) fn forget(&mut self, pid: u32) {
+    fn forget(&mut self, pid: u32) {
         self.known.remove(&pid);
         self.passed.remove(&pid);
         self.audit.backoffs.forget(pid);
@@ -325,7 +427,7 @@ impl Swaps {
             now_ns,
             summary: self.summary(),
             next: self.audit.summary.ended(),
-            swaps: self.history.from(first),
+            swaps: self.history.iter().filter(|one| one.record.number >= first).cloned().collect(),
         }
     }
 }
