@@ -29,11 +29,11 @@ const BOX: (usize, usize) = (360, 36);
 const SIDE: usize = 220;
 
 /// Return the graph in the DOT language.
-pub fn dot<Name: Ord + Clone + AsRef<str>>(graph: &Graph<Name>) -> String {
-    let escaped = |name: &Name| name.as_ref().replace('\\', "\\\\").replace('"', "\\\"");
+pub fn dot(graph: &Graph) -> String {
+    let escaped = |name: &str| name.replace('\\', "\\\\").replace('"', "\\\"");
     let mut text = String::from("digraph sections {\n\tnode [shape=box];\n");
     for (name, section) in graph.sections() {
-        let name = escaped(&name);
+        let name = escaped(name);
         let _ = writeln!(text, "\t\"{name}\" [label=\"{name}\\n{}\"];", summary(&section.counts));
     }
     for (from, to, counts) in graph.edges() {
@@ -69,12 +69,12 @@ fn colour(counts: &Counts) -> String {
 }
 
 /// Return the graph as a picture, with the class of each section.
-pub fn svg<Name: Ord + Clone + AsRef<str>>(graph: &Graph<Name>, class: impl Fn(&str) -> Class) -> String {
-    let mut sections: Vec<(Name, SectionSum)> = graph.sections().into_iter().collect();
+pub fn svg(graph: &Graph, class: impl Fn(&str) -> Class) -> String {
+    let mut sections: Vec<(&str, SectionSum)> = graph.sections().into_iter().collect();
     sections.sort_by_key(|(_, section)| std::cmp::Reverse(section.counts.time_ns));
     sections.truncate(MAX_DRAWN);
-    let rows: BTreeMap<&Name, usize> =
-        sections.iter().enumerate().map(|(at, (name, _))| (name, at)).collect();
+    let rows: BTreeMap<&str, usize> =
+        sections.iter().enumerate().map(|(at, (name, _))| (*name, at)).collect();
     let (width, height) = (BOX.0 + 2 * SIDE, sections.len() * ROW + 40);
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
@@ -86,7 +86,7 @@ pub fn svg<Name: Ord + Clone + AsRef<str>>(graph: &Graph<Name>, class: impl Fn(&
         }
     }
     for (at, (name, section)) in sections.iter().enumerate() {
-        section_box(&mut text, at, name.as_ref(), section, class(name.as_ref()));
+        section_box(&mut text, at, name, section, class(name));
     }
     let _ = writeln!(
         text,
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn both_pictures_have_every_section_and_edge() {
-        let mut graph = Graph::new();
+        let mut graph = Graph::default();
         graph.add("parse", "scan", &counts(10, 0));
         graph.add("scan", "parse", &counts(9, 50));
         graph.add("scan", "scan", &counts(1, 50));
@@ -182,9 +182,9 @@ mod tests {
     proptest! {
         #[test]
         fn no_name_breaks_a_picture(names in prop::collection::vec(any::<String>(), 1..5)) {
-            let mut graph = Graph::<String>::new();
+            let mut graph = Graph::default();
             for name in &names {
-                graph.add(name.clone(), names[0].clone(), &counts(1, 1));
+                graph.add(name, &names[0], &counts(1, 1));
             }
             let svg = svg(&graph, |_| Class::Neutral);
             let edges = graph.edges().count();

@@ -19,6 +19,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::ffi::{CStr, c_char};
 use std::io::{Error, Read as _, Result, Write as _};
 use std::os::fd::IntoRawFd as _;
 use std::os::unix::net::UnixStream;
@@ -29,10 +30,8 @@ use std::time::Duration;
 
 use nix::libc;
 
-use crate::build_id;
+use crate::process::{own_build_id, say};
 use crate::profile::{Class, MAX_BYTES, Profile};
-use crate::say::say;
-use crate::section::Section;
 use crate::wire::{self, ANSWER_BYTES, MAX_CPUS, Request, SLOTS, Status};
 
 /// Longest wait for the agent's answer.
@@ -51,6 +50,33 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 static TRIED: AtomicU32 = AtomicU32::new(0);
 /// Class of each section.
 static CLASSES: OnceLock<HashMap<String, Class>> = OnceLock::new();
+
+/// A place in the code: `struct bias_section` of `bias_mark.h`.
+#[repr(C)]
+pub struct Section {
+    name: *const c_char,
+    /// What a mode keeps of the section, 0 before its first mark.
+    set: AtomicU32,
+}
+
+// SAFETY: the name is never written, and the other field is atomic.
+unsafe impl Sync for Section {}
+
+impl Section {
+    /// Return a section of that name.
+    pub const fn new(name: &'static CStr) -> Self {
+        Section { name: name.as_ptr(), set: AtomicU32::new(0) }
+    }
+
+    /// Return the name.
+    pub(crate) fn name(&self) -> &'static str {
+        if self.name.is_null() {
+            return "(null)";
+        }
+        // SAFETY: the name is a string that lives until the process ends, as the header demands.
+        unsafe { CStr::from_ptr(self.name) }.to_str().unwrap_or("(not UTF-8)")
+    }
+}
 
 /// What a thread knows of itself.
 #[derive(Clone, Copy)]
@@ -93,7 +119,7 @@ fn classes() -> std::result::Result<HashMap<String, Class>, String> {
     std::fs::File::open(&path)
         .and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text))
         .map_err(|error| told(error.to_string()))?;
-    let profile = Profile::parse(&text, &build_id::own()).map_err(|refusal| told(refusal.to_string()))?;
+    let profile = Profile::parse(&text, &own_build_id()).map_err(|refusal| told(refusal.to_string()))?;
     if profile.threshold.is_none() {
         return Err(told("its sections are alike; set a threshold in it to divide them".into()));
     }

@@ -23,22 +23,23 @@
 //! A section belongs to one thread, and ends with that thread's next mark. Sections do not nest.
 #![cfg_attr(test, allow(missing_docs))]
 
-pub mod build_id;
-pub mod drawing;
-pub mod graph;
+mod drawing;
+mod graph;
 mod hint;
-mod mode;
+mod process;
 pub mod profile;
 mod recording;
-mod say;
-mod section;
 mod thread_counters;
-pub mod threshold;
 pub mod wire;
 
 use std::ffi::c_int;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-pub use section::Section;
+use nix::libc;
+use process::say;
+
+pub use hint::Section;
 
 /// Begin the section of this name, a C string literal such as `c"scan"`.
 #[macro_export]
@@ -49,15 +50,29 @@ macro_rules! mark {
     }};
 }
 
+/// Modes. Nothing is known before the first mark.
+const UNKNOWN: u8 = 0;
+const NONE: u8 = 1;
+const MEASURE: u8 = 2;
+const HINT: u8 = 3;
+
+static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
+
 /// End the calling thread's section, and begin `section`.
+#[inline]
 pub fn mark(section: &'static Section) {
-    mode::mark(section);
+    match MODE.load(Relaxed) {
+        NONE => {}
+        HINT => hint::mark(section),
+        MEASURE => recording::mark(section.name()),
+        _ => begin(section),
+    }
 }
 
 /// Write the graph and the profile of what was measured so far. Return false if the mode is not
 /// `measure` or a file cannot be written.
 pub fn write() -> bool {
-    mode::write()
+    MODE.load(Relaxed) == MEASURE && recording::write()
 }
 
 /// C: begin a section.
@@ -76,4 +91,37 @@ pub unsafe extern "C" fn bias_mark(section: *const Section) {
 #[unsafe(no_mangle)]
 pub extern "C" fn bias_mark_write() -> c_int {
     if write() { 0 } else { -1 }
+}
+
+/// Set the mode at the first mark of the process, and begin `section`.
+#[cold]
+fn begin(section: &'static Section) {
+    static START: Once = Once::new();
+    START.call_once(|| MODE.store(choose(), Relaxed));
+    mark(section);
+}
+
+/// Return the mode that the environment selects.
+fn choose() -> u8 {
+    // SAFETY: the call only reads what the kernel passed to the process.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        return NONE;
+    }
+    let wanted = std::env::var_os("BIAS_MARK").unwrap_or_default();
+    match wanted.to_str() {
+        Some("" | "none") => NONE,
+        Some("measure") => {
+            recording::start();
+            MEASURE
+        }
+        Some("hint") if hint::start() => HINT,
+        Some("hint") => NONE,
+        _ => {
+            say(&format!(
+                "BIAS_MARK={} is no mode: marks do nothing; use measure, hint or none",
+                wanted.to_string_lossy()
+            ));
+            NONE
+        }
+    }
 }

@@ -23,13 +23,13 @@ use std::sync::{Mutex, Once, PoisonError};
 use nix::libc;
 use nix::time::{ClockId, clock_gettime};
 
+use crate::drawing;
 use crate::graph::{Counts, Graph, OUTSIDE};
+use crate::process::{own_build_id, say};
 use crate::profile::{Class, Profile};
-use crate::say::say;
 use crate::thread_counters::{Reading, ThreadCounters};
-use crate::{build_id, drawing};
 
-type Shared = Mutex<Graph<&'static str>>;
+type Shared = Mutex<Graph<'static>>;
 
 /// The graph of this process. A fork may hold the lock of the parent's, so a child gets another
 /// one.
@@ -75,7 +75,7 @@ extern "C" fn at_exit() {
 }
 
 /// Call `act` with the graph, if there is one.
-fn with_graph<R>(act: impl FnOnce(&mut Graph<&'static str>) -> R) -> Option<R> {
+fn with_graph<R>(act: impl FnOnce(&mut Graph<'static>) -> R) -> Option<R> {
     // SAFETY: the pointer is null or comes from a box that is never freed.
     let graph = unsafe { GRAPH.load(Relaxed).as_ref() }?;
     Some(act(&mut graph.lock().unwrap_or_else(PoisonError::into_inner)))
@@ -163,7 +163,7 @@ pub fn write() -> bool {
     if graph.lost > 0 {
         say(&format!("{} calls between too many pairs of sections are not counted", graph.lost));
     }
-    let build_id = build_id::own();
+    let build_id = own_build_id();
     if build_id.is_empty() {
         say("the program has no build ID: its profile will not notice another build; link with --build-id");
     }

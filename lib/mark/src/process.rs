@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! The build ID of the running program, which the linker made from its contents.
+//! What the library learns from the process, and tells its user: the build ID of the running program,
+//! which the linker made from its contents, and messages.
 
 use std::ffi::{c_int, c_void};
+use std::io::Write as _;
 
 use nix::libc::{PT_NOTE, dl_iterate_phdr, dl_phdr_info, size_t};
 
 /// Type of the note that holds a build ID.
 const NT_GNU_BUILD_ID: u32 = 3;
 
+/// Print one line on standard error, if it is open.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "libbias_mark: {line}");
+}
+
 /// Return the build ID of this process's program in hexadecimal digits. Empty if it has none.
-pub fn own() -> String {
+pub fn own_build_id() -> String {
     let mut found = String::new();
     // SAFETY: the callback has the required type, and `found` outlives the call.
     unsafe { dl_iterate_phdr(Some(visit), (&raw mut found).cast()) };
@@ -78,7 +85,7 @@ mod tests {
 
     #[test]
     fn the_linker_gave_this_program_one() {
-        let id = own();
+        let id = own_build_id();
         assert!(id.len() >= 16 && id.chars().all(|c| c.is_ascii_hexdigit()), "{id}");
     }
 
