@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What the library learns from the process, and tells its user: the build ID of the running program,
-//! which the linker made from its contents, and messages.
+//! What the library learns from the process, and tells its user: messages, and the build ID of the
+//! running program, which the linker made from its contents.
 
 use std::ffi::{c_int, c_void};
 use std::io::Write as _;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Tests of verdicts, waits and the log, and of the properties that the head of the correction module
-//! proves.
+//! Tests of verdicts, waits and the log, and of the properties that the head of the correction
+//! module proves.
 
 #![allow(clippy::unwrap_used)]
 

@@ -4,9 +4,9 @@
 //! after the table was measured.
 //!
 //! Only the time of the execute loop is known of such a CPU. The calibrated CPU with the nearest
-//! time stands for the new one. The new CPU gets that entry, scaled by the ratio of the times, as if
-//! it were the same CPU at another clock. So the entry is exact for a core like the others. For a
-//! core of a new type only the cost of execution is right: its cost of external stalls is that of
+//! time stands for the new one. The new CPU gets that entry, scaled by the ratio of the times, as
+//! if it were the same CPU at another clock. So the entry is exact for a core like the others. For
+//! a core of a new type only the cost of execution is right: its cost of external stalls is that of
 //! the CPU that stands for it. Then the CPUs are classified again ([`Costs::add`]).
 
 use super::state::{Cause, CpuState, Evidence, FASTEST, FRESH_MS, Gauge, SLOWEST, TOLERANCE, Trigger};

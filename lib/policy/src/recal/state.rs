@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! State of one CPU: its references, its believed speed and the readings that support them. A filter
-//! decides when readings are believed.
+//! State of one CPU: its references, its believed speed and the readings that support them. A
+//! filter decides when readings are believed.
 //!
 //! A reading within [`TOLERANCE`] confirms the entry. The filter keeps a reading that is off by
 //! more. Once enough consecutive readings are off in the same direction, their median is believed.
