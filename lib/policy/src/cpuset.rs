@@ -7,8 +7,7 @@ use std::fmt;
 
 const WORDS: usize = (MAX_CPUS as usize).div_ceil(64);
 
-/// CPUs below [`MAX_CPUS`], one bit each (128 bytes). Tasks share sets by index, see
-/// [`crate::swap::Allowed`].
+/// CPUs below [`MAX_CPUS`], one bit each (128 bytes).
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuSet {
     words: [u64; WORDS],

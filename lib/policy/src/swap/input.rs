@@ -6,45 +6,30 @@ use crate::cpuset::CpuSet;
 use crate::sharing::Sharing;
 use crate::table::{COMPONENTS, CpuCapacity};
 
-/// CPUs that a task may use. Tasks share sets by index, so that ten thousand tasks are
-/// cheap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Allowed {
-    /// All CPUs.
-    #[default]
-    Everywhere,
-    /// The set at this index of [`Snapshot::sets`]; no CPU if that set does not exist.
-    Set(u32),
-}
-
-/// State of a runnable task.
+/// A task that waits for a CPU. Which task it is, and where else it may run, is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// The task runs, so it can be swapped.
-    Running,
-    /// The task waits for a CPU.
-    Waiting {
-        /// Time at which it began to wait [ns].
-        since_ns: u64,
-    },
+pub struct Waiting {
+    /// A CPU that may run the task.
+    pub cpu: u32,
+    /// Time at which it began to wait [ns].
+    pub since_ns: u64,
 }
 
-/// A runnable task.
+/// A running task, which can be swapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Runner {
     /// pid of the task.
     pub pid: u32,
-    /// CPU on which it runs, or ran last.
+    /// CPU on which it runs.
     pub cpu: u32,
-    /// Whether it runs or waits.
-    pub state: State,
     /// CPI stack: shares of its cycles on the reference CPU by component [permille], as in
     /// `struct bias_profile`; None while unknown.
     pub stack_permille: Option<[u32; COMPONENTS]>,
     /// True if the stack is steady (`bias_profile_stable()`).
     pub stable: bool,
-    /// CPUs that its affinity allows. A cgroup confines a task through its affinity.
-    pub allowed: Allowed,
+    /// CPUs that its affinity allows; None for all CPUs. A cgroup confines a task through its
+    /// affinity.
+    pub allowed: Option<CpuSet>,
     /// Time of its last migration between the classes, by a swap or by the BPF side's rotation
     /// [ns]; None if there was none.
     pub moved_at_ns: Option<u64>,
@@ -62,12 +47,12 @@ pub struct Snapshot<'a> {
     /// CPUs of the system. One that is listed twice, or whose id is not below
     /// [`crate::table::MAX_CPUS`], takes no part.
     pub cpus: &'a [CpuCapacity],
-    /// Tasks that run or wait.
+    /// Tasks that run.
     pub runners: &'a [Runner],
+    /// Tasks that wait. A dispatch on the nodes of their CPUs chooses a task anyway.
+    pub waiting: &'a [Waiting],
     /// CPUs that run a task which may be missing in `runners`. Their siblings share a core.
     pub busy: CpuSet,
-    /// Sets of CPUs that [`Allowed::Set`] refers to.
-    pub sets: &'a [CpuSet],
 }
 
 /// Limits of a plan, and the threshold of a swap.
@@ -121,17 +106,8 @@ impl Snapshot<'_> {
     /// Return which cores are shared now.
     #[must_use]
     pub fn sharing(&self) -> Sharing {
-        let running = self.runners.iter().filter(|runner| runner.state == State::Running);
-        let mut busy: CpuSet = running.map(|runner| runner.cpu).collect();
+        let mut busy: CpuSet = self.runners.iter().map(|runner| runner.cpu).collect();
         busy.unite(&self.busy);
         Sharing::new(self.cpus, &busy)
-    }
-
-    /// Return the CPUs that an affinity allows; None for all CPUs.
-    pub(super) fn confines(&self, allowed: Allowed) -> Option<&CpuSet> {
-        match allowed {
-            Allowed::Everywhere => None,
-            Allowed::Set(at) => Some(self.sets.get(at as usize).unwrap_or(&CpuSet::EMPTY)),
-        }
     }
 }

@@ -31,8 +31,8 @@
 //! * The planner skips a partner that may not run on the other CPU. A search tries the first few
 //!   remaining partners. If none fits, it tries a section of the others, which advances with each
 //!   plan. So no pair is overlooked for ever, and a plan stays linear.
-//! * The planner skips CPUs for which some task has been waiting, because their next dispatch
-//!   chooses a task anyway.
+//! * The planner skips nodes where some task has been waiting, because their next dispatch chooses
+//!   a task anyway.
 //!
 //! # Invariants
 //!
@@ -76,7 +76,7 @@ mod system;
 #[cfg(test)]
 mod tests;
 
-pub use input::{Allowed, Limits, Runner, Snapshot, State};
+pub use input::{Limits, Runner, Snapshot, Waiting};
 pub use plan::{Move, Plan, Swap, plan};
 pub use precheck::{Outlook, Resident, precheck};
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Builds a plan from a snapshot: candidates of both classes, an upper bound of each one's gain, and
-//! pairs of them.
+//! Builds a plan from a snapshot: candidates of both classes, an upper bound of each one's gain,
+//! and pairs of them.
 //!
 //! Values are in reference ns times 1000. Each is at most 2^36 * 2000, so sums fit.
 
-use super::input::{Allowed, Limits, Runner, Snapshot, State};
+use super::input::{Limits, Runner, Snapshot};
 use crate::cpuset::CpuSet;
 use crate::ffi;
 use crate::table::{COMPONENTS, COST_MAX, Class, CpuCapacity, MAX_CPUS};
@@ -72,8 +72,8 @@ pub fn plan(snapshot: &Snapshot, limits: &Limits) -> Plan {
     for of_node in all.chunk_by(|a, b| a.cpu.node == b.cpu.node) {
         let (up, down): (Vec<_>, Vec<_>) =
             of_node.iter().partition(|candidate| candidate.cpu.class == Class::Slow);
-        let (up, down) = (bounded(&up, &down, snapshot, &limits), bounded(&down, &up, snapshot, &limits));
-        let mut search = Search::new(snapshot, &limits, &down);
+        let (up, down) = (bounded(&up, &down, &limits), bounded(&down, &up, &limits));
+        let mut search = Search::new(snapshot.round, &limits, &down);
         swaps.extend(search.pairs(&up).into_iter().map(|(up, down)| swap_of(up, down, &limits)));
         evaluated += search.evaluated;
     }
@@ -172,18 +172,18 @@ fn swap_of(up: &Candidate, down: &Candidate, limits: &Limits) -> (i64, Swap) {
 /// occurs twice takes no part, because the CPU of the task is unknown.
 fn candidates<'a>(snapshot: &Snapshot<'a>, limits: &Limits) -> Vec<Candidate<'a>> {
     let (awaited, sharing) = (awaited(snapshot, limits.passing_ns), snapshot.sharing());
-    let running = || snapshot.runners.iter().filter(|runner| runner.state == State::Running);
     let cpus = singles(snapshot.cpus.iter().filter(|cpu| cpu.cpu < MAX_CPUS), |cpu| cpu.cpu);
-    let (tasks, by_cpu) = (singles(running(), |runner| runner.pid), singles(running(), |runner| runner.cpu));
+    let by_pid = singles(snapshot.runners.iter(), |runner| runner.pid);
+    let by_cpu = singles(snapshot.runners.iter(), |runner| runner.cpu);
     let rested = |runner: &Runner| {
         let moved = runner.moved_at_ns.map(|at| at.saturating_add(limits.residence_ns));
         moved.unwrap_or(0).max(runner.backoff_until_ns) <= snapshot.now_ns
     };
     cpus.into_iter()
-        .filter(|(cpu, _)| !awaited.contains(*cpu))
+        .filter(|(_, cpu)| !awaited.contains(&cpu.node))
         .filter_map(|(number, cpu)| {
             let runner = *by_cpu.get(&number)?;
-            if !runner.stable || !rested(runner) || !tasks.contains_key(&runner.pid) {
+            if !runner.stable || !rested(runner) || !by_pid.contains_key(&runner.pid) {
                 return None;
             }
             let stack_permille = normalised(runner.stack_permille?)?;
@@ -206,50 +206,24 @@ fn singles<'a, T>(items: impl Iterator<Item = &'a T>, key: fn(&T) -> u32) -> BTr
     seen
 }
 
-/// Return the CPUs whose next dispatch chooses a task anyway, because a task of their node that may
-/// run on them waits.
+/// Return the nodes whose next dispatches choose tasks anyway, because one of their tasks waits.
 ///
-/// Fast CPUs serve the slow DSQs too, so the class of the DSQ does not matter. Each distinct limit
-/// is evaluated once per node.
-fn awaited(snapshot: &Snapshot, passing_ns: u64) -> CpuSet {
-    let known = snapshot.cpus.iter().filter(|cpu| cpu.cpu < MAX_CPUS);
-    let node_of: BTreeMap<u32, u32> = known.map(|cpu| (cpu.cpu, cpu.node)).collect();
-    let limits = snapshot.runners.iter().filter_map(|runner| match runner.state {
-        State::Waiting { since_ns } if snapshot.now_ns.saturating_sub(since_ns) >= passing_ns => {
-            Some((*node_of.get(&runner.cpu)?, runner.allowed))
-        }
-        State::Waiting { .. } | State::Running => None,
-    });
-    let mut nodes: BTreeMap<u32, BTreeSet<Allowed>> = BTreeMap::new();
-    for (node, allowed) in limits {
-        nodes.entry(node).or_default().insert(allowed);
-    }
-    let mut awaited = CpuSet::default();
-    for (node, limits) in nodes {
-        let of_node: CpuSet = node_of.iter().filter(|(_, of)| **of == node).map(|(cpu, _)| *cpu).collect();
-        for allowed in limits {
-            awaited.unite(&snapshot.confines(allowed).map_or(of_node, |set| set.common(&of_node)));
-        }
-    }
-    awaited
+/// Fast CPUs serve the slow DSQs too, so the class of the DSQ does not matter.
+fn awaited(snapshot: &Snapshot, passing_ns: u64) -> BTreeSet<u32> {
+    let waits = snapshot.waiting.iter();
+    let long = waits.filter(|one| snapshot.now_ns.saturating_sub(one.since_ns) >= passing_ns);
+    let cpus: CpuSet = long.map(|one| one.cpu).collect();
+    snapshot.cpus.iter().filter(|cpu| cpus.contains(cpu.cpu)).map(|cpu| cpu.node).collect()
 }
 
 /// Return the candidates that may run on some CPU of the `others`, in descending order of upper
 /// bound, then by CPU. The bound is the gain on a CPU that has the least cost of the others in each
 /// component.
-fn bounded<'a>(
-    candidates: &[&Candidate<'a>],
-    others: &[&Candidate],
-    snapshot: &Snapshot,
-    limits: &Limits,
-) -> Vec<Candidate<'a>> {
+fn bounded<'a>(candidates: &[&Candidate<'a>], others: &[&Candidate], limits: &Limits) -> Vec<Candidate<'a>> {
     let cpus: CpuSet = others.iter().map(|other| other.cpu.cpu).collect();
     let costs = |k: usize| others.iter().map(move |other| other.cost_permille[k]);
     let best_permille = std::array::from_fn(|k| costs(k).min().unwrap_or(COST_MAX));
-    let may_leave = |one: &&&Candidate| {
-        let confined = snapshot.confines(one.runner.allowed);
-        !confined.map_or(cpus, |set| set.common(&cpus)).is_empty()
-    };
+    let may_leave = |one: &&&Candidate| !one.runner.allowed.map_or(cpus, |set| set.common(&cpus)).is_empty();
     let fitting = candidates.iter().filter(may_leave);
     let mut bounded: Vec<_> =
         fitting.map(|one| Candidate { bound: one.worth_on(best_permille, limits), ..**one }).collect();
@@ -262,7 +236,7 @@ fn bounded<'a>(
 /// Both lists are in descending order of upper bound. The gain of a pair never exceeds the sum of
 /// its two bounds. So a search may stop where this sum is at most the best gain so far, or zero.
 struct Search<'s, 'a> {
-    snapshot: &'s Snapshot<'a>,
+    round: u64,
     limits: &'s Limits,
     down: &'s [Candidate<'a>],
     taken: Vec<bool>,
@@ -272,8 +246,8 @@ struct Search<'s, 'a> {
 }
 
 impl<'s, 'a> Search<'s, 'a> {
-    fn new(snapshot: &'s Snapshot<'a>, limits: &'s Limits, down: &'s [Candidate<'a>]) -> Self {
-        Self { snapshot, limits, down, taken: vec![false; down.len()], first_free: 0, evaluated: 0 }
+    fn new(round: u64, limits: &'s Limits, down: &'s [Candidate<'a>]) -> Self {
+        Self { round, limits, down, taken: vec![false; down.len()], first_free: 0, evaluated: 0 }
     }
 
     /// Return the pairs that migrate to each other's CPU.
@@ -313,7 +287,7 @@ impl<'s, 'a> Search<'s, 'a> {
         if best.is_some() || rest == 0 {
             return best;
         }
-        let start = (self.snapshot.round % rest as u64) as usize * EXPLORED;
+        let start = (self.round % rest as u64) as usize * EXPLORED;
         for step in 0..EXPLORED.min(rest) {
             best = self.better(up, beyond + (start + step) % rest, best);
         }
@@ -324,9 +298,9 @@ impl<'s, 'a> Search<'s, 'a> {
     /// `best`.
     fn better(&mut self, up: &Candidate, at: usize, best: Option<(usize, i64)>) -> Option<(usize, i64)> {
         self.evaluated += 1;
-        let (down, may_run) = (&self.down[at], |one: &Candidate, on: &Candidate| {
-            self.snapshot.confines(one.runner.allowed).is_none_or(|set| set.contains(on.cpu.cpu))
-        });
+        let down = &self.down[at];
+        let may_run =
+            |one: &Candidate, on: &Candidate| one.runner.allowed.is_none_or(|set| set.contains(on.cpu.cpu));
         if self.taken[at] || !may_run(up, down) || !may_run(down, up) {
             return best;
         }

@@ -178,8 +178,8 @@ fn stacks(speedup: f64, [slow, fast]: &[Vector; 2]) -> Vec<Vector> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan;
     use super::super::system::*;
-    use super::super::{State, plan};
     use super::*;
     use crate::testkit::{one_fast_core, table};
     use proptest::prelude::*;
@@ -263,9 +263,7 @@ mod tests {
         let [slow, fast] = [Class::Slow, Class::Fast]
             .map(|class| ffi::bias_cost { permille: table.class_cost_permille(class) });
         let of_cpu = |cpu: &CpuCapacity| {
-            let mut here =
-                system.runners.iter().filter(|one| one.state == State::Running && one.cpu == cpu.cpu);
-            let task = here.next();
+            let task = system.runners.iter().find(|one| one.cpu == cpu.cpu);
             let speedup = |stack| {
                 let stack = ffi::bias_stack { permille: stack };
                 // SAFETY: a pure function over references that live across the call.

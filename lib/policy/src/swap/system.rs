@@ -26,8 +26,8 @@ pub(super) struct System {
     pub now_ns: u64,
     pub cpus: Vec<CpuCapacity>,
     pub runners: Vec<Runner>,
+    pub waiting: Vec<Waiting>,
     pub busy: CpuSet,
-    pub sets: Vec<CpuSet>,
 }
 
 impl System {
@@ -37,8 +37,8 @@ impl System {
             round,
             cpus: &self.cpus,
             runners: &self.runners,
+            waiting: &self.waiting,
             busy: self.busy,
-            sets: &self.sets,
         }
     }
 
@@ -49,10 +49,7 @@ impl System {
     /// Return a CPU with the costs in force.
     pub(super) fn cpu(&self, number: u32) -> CpuCapacity {
         let found = self.cpus.iter().find(|cpu| cpu.cpu == number).unwrap();
-        let runs = |cpu: u32| {
-            let here = |runner: &Runner| runner.state == State::Running && runner.cpu == cpu;
-            self.busy.contains(cpu) || self.runners.iter().any(here)
-        };
+        let runs = |cpu: u32| self.busy.contains(cpu) || self.runners.iter().any(|runner| runner.cpu == cpu);
         let mut siblings = self.cpus.iter().filter(|cpu| cpu.core == found.core && cpu.cpu != number);
         let shared = siblings.any(|sibling| runs(sibling.cpu));
         let cost_permille = if shared { found.shared_cost_permille() } else { found.cost_permille };
@@ -95,10 +92,9 @@ pub(super) fn runner(pid: u32, stack: [u32; COMPONENTS]) -> Runner {
     Runner {
         pid,
         cpu: pid.saturating_sub(1000),
-        state: State::Running,
         stack_permille: Some(stack),
         stable: true,
-        allowed: Allowed::Everywhere,
+        allowed: None,
         moved_at_ns: None,
         backoff_until_ns: 0,
     }
@@ -172,21 +168,17 @@ pub(super) fn free_system(most: usize, nodes: u32, alike: bool) -> impl Strategy
     })
 }
 
-/// Generate affinities: sets 0 to 3, and one that does not exist. Most tasks have none.
-fn limited() -> impl Strategy<Value = Allowed> {
-    prop_oneof![6 => Just(Allowed::Everywhere), 3 => (0u32..4).prop_map(Allowed::Set), 1 => Just(Allowed::Set(9))]
+/// Generate affinities. Most tasks have none, and some may use no CPU.
+fn limited() -> impl Strategy<Value = Option<CpuSet>> {
+    let members = |bits: u16| (0..16).filter(|cpu| bits & (1 << cpu) != 0).collect();
+    prop_oneof![6 => Just(None), 3 => any::<u16>().prop_map(members).prop_map(Some), 1 => Just(Some(CpuSet::EMPTY))]
 }
 
 /// Generate systems as [`free_system`] does, with limits on some tasks.
 pub(super) fn limited_system(most: usize, alike: bool) -> impl Strategy<Value = System> {
     let limits = prop::collection::vec(limited(), most);
-    let sets = prop::collection::vec(any::<u16>(), 4);
-    (free_system(most, 2, alike), limits, sets).prop_map(|(mut system, limits, sets)| {
-        for (runner, allowed) in system.runners.iter_mut().zip(limits) {
-            runner.allowed = allowed;
-        }
-        let members = |bits: u16| (0..16).filter(move |cpu| bits & (1 << cpu) != 0);
-        system.sets = sets.iter().map(|bits| members(*bits).collect()).collect();
+    (free_system(most, 2, alike), limits).prop_map(|(mut system, limits)| {
+        system.runners.iter_mut().zip(limits).for_each(|(runner, allowed)| runner.allowed = allowed);
         system
     })
 }
@@ -222,7 +214,7 @@ const FLAWS: [fn(&mut Runner); 9] = [
 
 /// Generate systems as [`limited_system`] does, with defects, offline CPUs and tasks that wait.
 pub(super) fn rough_system(most: usize) -> impl Strategy<Value = System> {
-    let waiter = (0u32..20, limited(), 0u64..20_000_000);
+    let waiter = (0u32..20, 0u64..20_000_000);
     let waiting = prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(waiter, 0..3)];
     let flaws = prop::collection::vec(prop::option::weighted(0.3, 0..FLAWS.len()), most);
     (limited_system(most, false), flaws, waiting).prop_map(|(mut system, flaws, waiting)| {
@@ -231,10 +223,9 @@ pub(super) fn rough_system(most: usize) -> impl Strategy<Value = System> {
                 FLAWS[flaw](runner);
             }
         }
-        for (pid, (at, allowed, waited_ns)) in (2000..).zip(waiting) {
-            let state = State::Waiting { since_ns: system.now_ns - waited_ns };
-            system.runners.push(Runner { cpu: at, state, allowed, ..runner(pid, LOOP) });
-        }
+        let now_ns = system.now_ns;
+        let waits = |(cpu, waited_ns)| Waiting { cpu, since_ns: now_ns - waited_ns };
+        system.waiting = waiting.into_iter().map(waits).collect();
         system
     })
 }
@@ -275,20 +266,14 @@ pub(super) fn worth(system: &System, a: &Runner, b: &Runner, limits: &Limits) ->
     after * 1000 - before * i128::from(1000 + limits.min_gain_permille)
 }
 
-fn may_run(system: &System, runner: &Runner, cpu: u32) -> bool {
-    match runner.allowed {
-        Allowed::Everywhere => true,
-        Allowed::Set(at) => system.sets.get(at as usize).is_some_and(|set| set.contains(cpu)),
-    }
+fn may_run(runner: &Runner, cpu: u32) -> bool {
+    runner.allowed.is_none_or(|set| set.contains(cpu))
 }
 
 /// Return true if the limits permit this swap.
 fn permitted(system: &System, a: &Runner, b: &Runner) -> bool {
     let (at_a, at_b) = (&system.cpu(a.cpu), &system.cpu(b.cpu));
-    at_a.class != at_b.class
-        && at_a.node == at_b.node
-        && may_run(system, a, b.cpu)
-        && may_run(system, b, a.cpu)
+    at_a.class != at_b.class && at_a.node == at_b.node && may_run(a, b.cpu) && may_run(b, a.cpu)
 }
 
 /// Return a permitted pair that would gain, if there is one.
@@ -340,13 +325,8 @@ pub(super) fn broken_rules(system: &System, plan: &Plan, limits: &Limits) -> Vec
             format!("not between the classes: {swap:?}"),
         );
         rule(swap.up.to == swap.down.from && swap.down.to == swap.up.from, format!("no exchange: {swap:?}"));
-        let running = |one: &Move| {
-            system
-                .runners
-                .iter()
-                .filter(|runner| runner.state == State::Running && runner.pid == one.pid)
-                .collect::<Vec<_>>()
-        };
+        let running =
+            |one: &Move| system.runners.iter().filter(|runner| runner.pid == one.pid).collect::<Vec<_>>();
         let (up, down) = (running(&swap.up), running(&swap.down));
         rule(up.len() == 1 && down.len() == 1, format!("a task that runs twice or not: {swap:?}"));
         let (up, down) = (up[0], down[0]);
@@ -360,21 +340,17 @@ pub(super) fn broken_rules(system: &System, plan: &Plan, limits: &Limits) -> Vec
             let rested = runner.moved_at_ns.is_none_or(|at| at + limits.residence_ns <= system.now_ns);
             rule(rested, format!("rests: {one:?}"));
             rule(!awaited(system, &slot, limits), format!("a queue corrects it: {one:?}"));
-            let others =
-                system.runners.iter().filter(|other| other.state == State::Running && other.cpu == one.from);
+            let others = system.runners.iter().filter(|other| other.cpu == one.from);
             rule(others.count() == 1, format!("two run there: {one:?}"));
         }
     }
     broken
 }
 
-/// Return true if a task that may run on `cpu` has been waiting.
+/// Return true if a task of the node of `cpu` has been waiting.
 fn awaited(system: &System, cpu: &CpuCapacity, limits: &Limits) -> bool {
-    system.runners.iter().any(|runner| {
-        let State::Waiting { since_ns } = runner.state else { return false };
-        let node = system.cpus.iter().find(|cpu| cpu.cpu == runner.cpu).map(|cpu| cpu.node);
-        system.now_ns - since_ns >= limits.passing_ns
-            && node == Some(cpu.node)
-            && may_run(system, runner, cpu.cpu)
+    system.waiting.iter().any(|waiting| {
+        let node = system.cpus.iter().find(|cpu| cpu.cpu == waiting.cpu).map(|cpu| cpu.node);
+        system.now_ns - waiting.since_ns >= limits.passing_ns && node == Some(cpu.node)
     })
 }

@@ -8,6 +8,7 @@
 use super::plan::{EXPLORED, FIRST_TRIED};
 use super::system::*;
 use super::*;
+use crate::cpuset::CpuSet;
 use crate::table::{Class, CpuCapacity, MAX_CPUS};
 use proptest::prelude::*;
 
@@ -59,14 +60,13 @@ fn costs_are_those_of_the_cpus_themselves() {
 #[test]
 fn a_hidden_partner_is_found_in_time() {
     let mut system = large(200);
-    system.sets = vec![[1].into_iter().collect()];
     for number in 0..200 {
-        let mut confined = Allowed::Everywhere;
+        let mut confined = None;
         let stack = match (number % 2, number) {
             // On fast CPUs, all tasks but the last may run on CPU 1 only, whose task has nothing to
             // gain.
             (0, 0..198) => {
-                confined = Allowed::Set(0);
+                confined = Some([1].into_iter().collect());
                 [10, 0, 990]
             }
             (0, _) => [20, 0, 980],
@@ -90,10 +90,8 @@ fn work_grows_with_the_system_and_no_faster() {
         let mut system = large(nr);
         // All tasks may use only CPUs that are multiples of three, so most evaluated pairs are not
         // permitted.
-        system.sets = vec![(0..nr).filter(|cpu| cpu % 3 == 0).collect()];
-        if hard {
-            system.runners.iter_mut().for_each(|runner| runner.allowed = Allowed::Set(0));
-        }
+        let third = hard.then(|| (0..nr).filter(|cpu| cpu % 3 == 0).collect());
+        system.runners.iter_mut().for_each(|runner| runner.allowed = third);
         let plan = system.plan(0, &EAGER);
         assert!(!plan.swaps.is_empty());
         plan.evaluated
@@ -148,13 +146,12 @@ fn unknown_unsteady_and_resting_tasks_stay() {
 #[test]
 fn affinity_and_node_are_kept() {
     let confined: [fn(&mut System); 3] = [
-        |system| system.runner(1002).allowed = Allowed::Set(0),
-        |system| system.runner(1002).allowed = Allowed::Set(77),
+        |system| system.runner(1002).allowed = Some([2, 3].into_iter().collect()),
+        |system| system.runner(1002).allowed = Some(CpuSet::EMPTY),
         |system| system.cpus[2].node = 1,
     ];
     for confine in confined {
         let mut system = misplaced();
-        system.sets = vec![[2, 3].into_iter().collect()];
         confine(&mut system);
         let plan = system.plan(0, &Limits::default());
         assert_eq!(plan.swaps.len(), 1);
@@ -164,26 +161,21 @@ fn affinity_and_node_are_kept() {
 
 #[test]
 fn a_queue_corrects_the_cpus_it_serves_and_no_others() {
-    let waiting = |cpu, since_ns, allowed| {
-        let mut system = misplaced();
-        system.sets = vec![[1].into_iter().collect()];
-        let state = State::Waiting { since_ns };
-        system.runners.push(Runner { cpu, state, allowed, ..runner(9, LOOP) });
+    let waiting = |cpu, since_ns| {
+        let system = System { waiting: vec![Waiting { cpu, since_ns }], ..misplaced() };
         let plan = system.plan(0, &Limits::default());
         plan.swaps.iter().map(|swap| swap.down.from).collect::<Vec<_>>()
     };
-    assert_eq!(waiting(3, 9_000_000_000, Allowed::Everywhere), Vec::<u32>::new());
-    // The waiting task may run on CPU 1 only, so the plan may use CPU 0.
-    assert_eq!(waiting(3, 9_000_000_000, Allowed::Set(0)), vec![0]);
+    assert_eq!(waiting(3, 9_000_000_000), Vec::<u32>::new());
     // The task began to wait 1 ms ago.
-    assert_eq!(waiting(3, 9_999_000_000, Allowed::Everywhere), vec![0, 1]);
+    assert_eq!(waiting(3, 9_999_000_000), vec![0, 1]);
+    // The CPU of the task is unknown.
+    assert_eq!(waiting(30, 9_000_000_000), vec![0, 1]);
     // The task waits on another node.
     let mut apart = misplaced();
     apart.cpus.push(CpuCapacity { node: 1, ..cpu(4, Class::Slow) });
-    apart.runners.push(Runner { cpu: 4, state: State::Waiting { since_ns: 0 }, ..runner(9, LOOP) });
+    apart.waiting = vec![Waiting { cpu: 4, since_ns: 0 }];
     assert_eq!(apart.plan(0, &Limits::default()).swaps.len(), 2);
-    // The CPU of the task is unknown.
-    assert_eq!(waiting(30, 9_000_000_000, Allowed::Everywhere), vec![0, 1]);
 }
 
 #[test]
@@ -220,17 +212,27 @@ fn nothing_is_planned_for_nothing() {
     assert_eq!(system.plan(0, &EAGER), Plan::default());
 }
 
+/// Generate a number that is often one of few.
+fn number() -> impl Strategy<Value = u32> {
+    prop_oneof![3 => 0u32..20, 1 => any::<u32>()]
+}
+
 fn any_runner() -> impl Strategy<Value = Runner> {
-    let number = || prop_oneof![3 => 0u32..20, 1 => any::<u32>()];
-    let state = prop_oneof![3 => Just(State::Running), 1 => any::<u64>().prop_map(|since_ns| State::Waiting { since_ns })];
-    let allowed = prop_oneof![3 => Just(Allowed::Everywhere), 1 => number().prop_map(Allowed::Set)];
-    let who = (number(), number(), state, prop::option::weighted(0.9, any::<[u32; 3]>()));
+    let some = |cpus: Vec<u32>| Some(cpus.into_iter().collect());
+    let cpus = prop_oneof![Just((0..MAX_CPUS).collect()), prop::collection::vec(any::<u32>(), 0..9)];
+    let allowed = prop_oneof![3 => Just(None), 1 => cpus.prop_map(some)];
+    let who = (number(), number(), prop::option::weighted(0.9, any::<[u32; 3]>()));
     let times = (prop::option::weighted(0.2, any::<u64>()), prop_oneof![4 => Just(0), 1 => any::<u64>()]);
-    (who, allowed, times).prop_map(|(who, allowed, (moved_at_ns, backoff_until_ns))| {
-        let (pid, cpu, state, stack_permille) = who;
-        let known = runner(pid, LOOP);
-        Runner { cpu, state, stack_permille, allowed, moved_at_ns, backoff_until_ns, ..known }
-    })
+    (who, allowed, times).prop_map(
+        |((pid, cpu, stack_permille), allowed, (moved_at_ns, backoff_until_ns))| Runner {
+            cpu,
+            stack_permille,
+            allowed,
+            moved_at_ns,
+            backoff_until_ns,
+            ..runner(pid, LOOP)
+        },
+    )
 }
 
 fn any_cpu() -> impl Strategy<Value = CpuCapacity> {
@@ -382,14 +384,15 @@ proptest! {
     fn any_input_gives_a_plan(
         cpus in prop::collection::vec(any_cpu(), 0..20),
         runners in prop::collection::vec(any_runner(), 0..40),
+        waiting in prop::collection::vec((number(), any::<u64>()), 0..9),
         now_ns in any::<u64>(),
         round in any::<u64>(),
         limits in (any::<usize>(), any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>()),
     ) {
         let (max_swaps, min_gain_permille, migration_ns, residence_ns, passing_ns) = limits;
         let limits = Limits { max_swaps, min_gain_permille, migration_ns, residence_ns, passing_ns };
-        let sets = vec![(0..MAX_CPUS).collect()];
-        let system = System { now_ns, cpus, runners, sets, ..System::default() };
+        let waiting = waiting.into_iter().map(|(cpu, since_ns)| Waiting { cpu, since_ns }).collect();
+        let system = System { now_ns, cpus, runners, waiting, ..System::default() };
         let plan = system.plan(round, &limits);
         let mut seen: Vec<u32> = plan.swaps.iter().flat_map(|swap| [swap.up.pid, swap.down.pid]).collect();
         seen.sort_unstable();

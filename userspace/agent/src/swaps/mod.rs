@@ -11,8 +11,8 @@
 //! Every interval:
 //!
 //! 1. Take a snapshot of each CPU's resident task from memory shared with the kernel side
-//!    ([`precheck`]). If no pair promises a gain, stop here.
-//! 2. Query these tasks ([`snapshot`]) and make a plan ([`bias_policy::swap`]).
+//!    ([`bias_policy::swap::precheck`]). If no pair promises a gain, stop here.
+//! 2. Query these tasks and make a plan ([`bias_policy::swap`]).
 //! 3. Ask for each swap of the plan. The kernel side checks it once more (`bpf/swap.bpf.h`). The
 //!    tasks of a refused swap wait, twice as long each time.
 //! 4. Follow each swap that was carried out as a [`trial`]: compare instructions per time of both
@@ -55,7 +55,6 @@ mod backend;
 pub(crate) mod fake;
 mod report;
 mod rt_guard;
-mod snapshot;
 mod swap_loop;
 #[cfg(test)]
 mod tests;

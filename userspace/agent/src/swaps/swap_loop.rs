@@ -5,14 +5,15 @@
 
 use super::backend::{Side, SwapBackend, SwapRequest, Task, still};
 use super::report::{SwapRecord, SwapSummary, SwapsReport, Tally};
-use super::snapshot::Gathered;
 use super::trial::{Half, Stage, Trial};
 use crate::costs::Live;
 use anyhow::Result;
 use bias_policy::audit::{Audit, BackoffLimits, Backoffs, Ending, Experiment, MAX_TASKS, Record};
 use bias_policy::costs::Costs;
-use bias_policy::swap::{Limits, Outlook, Resident, Swap, plan, precheck};
-use bias_policy::table::Class;
+use bias_policy::cpuset::CpuSet;
+use bias_policy::sharing::Sharing;
+use bias_policy::swap::{Limits, Outlook, Resident, Runner, Snapshot, Swap, Waiting, plan, precheck};
+use bias_policy::table::{CapacityTable, Class, CpuCapacity};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use tracing::{debug, info, warn};
@@ -25,6 +26,10 @@ const MIN_SAMPLES: u64 = 8;
 pub(super) const FOREVER: Duration = Duration::from_secs(3600);
 /// Failed calls to the kernel side in a row after which swaps are off.
 pub(super) const MAX_FAILURES: u32 = 10;
+/// Time that a task must have run on its class of CPUs before it is swapped [ns]. With less, its
+/// rate after the swap could not be compared. The time counts recent runs, or the runs until the
+/// task was moved away from that class.
+const MIN_BEFORE_NS: u64 = 50_000_000;
 /// Empty plans in a row after which plans are made less often.
 const FRUITLESS: u32 = 5;
 /// Snapshots in a row with queueing tasks after which snapshots are taken less often. A
@@ -53,6 +58,33 @@ pub struct SwapOptions {
 impl Default for SwapOptions {
     fn default() -> Self {
         Self { enabled: true, interval: Duration::from_millis(50) }
+    }
+}
+
+/// Resident tasks and what waits, in the planner's form.
+#[derive(Debug, Default)]
+struct Gathered {
+    /// Tasks by pid.
+    tasks: BTreeMap<u32, Task>,
+    /// Cores that several tasks share.
+    sharing: Sharing,
+    runners: Vec<Runner>,
+    waiting: Vec<Waiting>,
+    /// CPUs that run a task, known or not.
+    busy: CpuSet,
+}
+
+impl Gathered {
+    /// Return the snapshot for the planner.
+    fn snapshot<'a>(&'a self, table: &'a CapacityTable, now_ns: u64, round: u64) -> Snapshot<'a> {
+        Snapshot {
+            now_ns,
+            round,
+            cpus: &table.cpus,
+            runners: &self.runners,
+            waiting: &self.waiting,
+            busy: self.busy,
+        }
     }
 }
 
@@ -205,29 +237,7 @@ impl Swaps {
         kernel: &impl SwapBackend,
         live: &Live,
     ) -> Result<usize> {
-        let mut reused_pids = Vec::new();
-        let gathered = Gathered::gather(
-            live.table(),
-            residents,
-            |pid| {
-                let mut task = kernel.query(pid)?;
-                if let (Some(start_ns), Some(task)) = (self.known.get(&pid), &task)
-                    && *start_ns != task.start_ns
-                {
-                    reused_pids.push(pid);
-                }
-                // A later migration, by any cause, is a different matter.
-                if let Some(task) = &mut task
-                    && task.moved_ns.is_some()
-                    && task.moved_ns.as_ref() == self.passed.get(&pid)
-                {
-                    task.moved_ns = None;
-                }
-                Ok(task)
-            },
-            |task| self.resting_until_ns(task),
-        )?;
-        reused_pids.into_iter().for_each(|pid| self.forget(pid));
+        let gathered = self.gather(residents, kernel, live.table())?;
         let swaps = plan(&gathered.snapshot(live.table(), now_ns, self.round), &self.limits).swaps;
         self.round = self.round.wrapping_add(1);
         for swap in &swaps {
@@ -235,6 +245,56 @@ impl Swaps {
             self.ask(trial, kernel)?;
         }
         Ok(swaps.len())
+    }
+
+    /// Query every resident task.
+    fn gather(
+        &mut self,
+        residents: &[Resident],
+        kernel: &impl SwapBackend,
+        table: &CapacityTable,
+    ) -> Result<Gathered> {
+        let mut gathered = Gathered::default();
+        for resident in residents {
+            let Some(cpu) = table.get(resident.cpu) else { continue };
+            if resident.waiting_since_ns != 0 {
+                gathered.waiting.push(Waiting { cpu: resident.cpu, since_ns: resident.waiting_since_ns });
+            }
+            if resident.pid == 0 {
+                continue;
+            }
+            gathered.busy.insert(resident.cpu);
+            if resident.speedup_permille == 0 {
+                continue;
+            }
+            let Some(task) = kernel.query(resident.pid)? else { continue };
+            if self.known.get(&task.pid).is_some_and(|start_ns| *start_ns != task.start_ns) {
+                self.forget(task.pid);
+            }
+            // The last tick saw the task here. Since then it migrated or went to sleep.
+            if task.cpu == resident.cpu && task.runnable {
+                gathered.runners.push(self.runner(&task, cpu));
+                gathered.tasks.insert(task.pid, task);
+            }
+        }
+        gathered.sharing = gathered.snapshot(table, 0, 0).sharing();
+        Ok(gathered)
+    }
+
+    /// Describe a task that runs on `cpu`.
+    fn runner(&self, task: &Task, cpu: &CpuCapacity) -> Runner {
+        let comparable = task.rate(cpu.class).ran_ns >= MIN_BEFORE_NS;
+        // A later migration, by any cause, is a different matter.
+        let passed = self.passed.get(&task.pid);
+        Runner {
+            pid: task.pid,
+            cpu: cpu.cpu,
+            stack_permille: task.stack_permille,
+            stable: task.stable && task.movable && comparable,
+            allowed: task.allowed,
+            moved_at_ns: task.moved_ns.filter(|moved_ns| passed != Some(moved_ns)),
+            backoff_until_ns: self.resting_until_ns(task),
+        }
     }
 
     /// Return the time before which a task must not be swapped [ns].

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Tests of the loop with a made-up kernel side: by scenario, between CPUs with SMT siblings, and with
-//! random events at random times.
+//! Tests of the loop with a made-up kernel side: by scenario, between CPUs with SMT siblings, and
+//! with random events at random times.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
