@@ -11,9 +11,9 @@
 //! # Approach
 //! A domain begins as a last-level cache. A cache of one core counts as none: such cores of a node
 //! share domains of up to [`MOST_ALONE`]. Then the smallest domain of fewer than [`FEWEST_CORES`]
-//! joins the smallest other one of its node, until none is left. At last a domain that lacks a class
-//! joins one that lacks the other class, or one that has both if they have [`MOST_MIXED`] cores
-//! together.
+//! joins the smallest other one of its node, until none is left. At last a domain that lacks a
+//! class joins one that lacks the other class, or one that has both if they have [`MOST_MIXED`]
+//! cores together.
 //!
 //! # Invariants
 //! A domain consists of whole caches of one node. If a node has two domains, each has
@@ -183,7 +183,7 @@ mod tests {
                 cpus.push(CpuCapacity { llc, node: *node, ..CpuCapacity::alone(cpu, *class, [1000; 3]) });
             }
         }
-        CapacityTable { cpus, ..CapacityTable::default() }
+        CapacityTable { cpus }
     }
 
     /// Return the CPUs' domains.
