@@ -527,3 +527,51 @@ fn the_end_of_the_server_ends_its_clients_and_threads() {
         sleep(BEAT);
     }
 }
+
+/// The clients of `bias-torture control`: they come and go all the time, and misbehave in all ways.
+#[test]
+fn a_flood_that_never_ends_leaves_answers_for_a_client_that_behaves() {
+    const CLIENTS: usize = 250;
+    served(&mut FakeInstance::default(), |path| {
+        let (over, made) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let tasks = format!("{}\n", WELL_FORMED[4]).repeat(4).into_bytes();
+        let flood = || {
+            let mut streams: Vec<UnixStream> = Vec::new();
+            while !over.load(Relaxed) {
+                for _ in 0..CLIENTS / 20 {
+                    if streams.len() >= CLIENTS {
+                        streams.remove(0);
+                    }
+                    let stream = UnixStream::connect(path).unwrap();
+                    stream.set_nonblocking(true).unwrap();
+                    streams.push(stream);
+                    made.fetch_add(1, Relaxed);
+                }
+                for (at, mut stream) in streams.iter().enumerate() {
+                    let _ = match at % 4 {
+                        0 => Ok(0),
+                        1 => stream.write(&tasks),
+                        2 => stream.write(&[b'['; 4096]),
+                        _ => stream.write(b"{\"req\":\xff\n\0\n{}\n"),
+                    };
+                }
+                sleep(2 * BEAT);
+            }
+        };
+        std::thread::scope(|scope| {
+            (0..4).for_each(|_| drop(scope.spawn(flood)));
+            let began = Instant::now();
+            while made.load(Relaxed) < 4 * CLIENTS && began.elapsed() < LONG {
+                sleep(BEAT);
+            }
+            let answered = (0..5).filter(|_| {
+                let answer = Client::connect(Some(path)).and_then(|mut client| client.status());
+                answer.is_ok()
+            });
+            let answered = answered.count();
+            println!("{answered} of 5 answers took {:?}", began.elapsed());
+            over.store(true, Relaxed);
+            assert!(answered >= 2, "{answered}");
+        });
+    });
+}
