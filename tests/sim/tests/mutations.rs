@@ -71,7 +71,7 @@ fn a_case_shrinks_and_repeats() {
         let small = shrink::shrink(&case, &fault.rule, image);
         (size(&small) < size(&case)).then_some((small, fault))
     });
-    let (small, fault) = shrunk.expect("a case shrinks");
+    let (small, fault) = shrunk.unwrap();
     let again = campaign::run(&Case::parse(&small.text()).unwrap(), image).unwrap();
     assert_eq!(again.unwrap().rule, fault.rule);
     assert_eq!(campaign::run(&small, Image::Plain).unwrap(), None);

@@ -18,6 +18,7 @@ pub use parts::{Check, Family, Figures, Scenario};
 
 /// Return every scenario.
 #[must_use]
+#[allow(clippy::too_many_lines, reason = "it is a list")]
 pub fn all() -> Vec<Scenario> {
     vec![
         shares::nice(),

@@ -143,6 +143,12 @@ fn opted_in(kernel: &str, crowd: usize) {
         "two are listed, then one",
         results.text("added.list").contains("/late") && !results.text("removed.list").contains("/late"),
     );
+    expect_texts(&results, &mut expect);
+    expect_budget(&results, &mut expect);
+    expect.judge();
+}
+
+fn expect_texts(results: &Results, expect: &mut Expectations) {
     let unborn = results.text("unborn.list");
     expect.holds(
         &format!("one is waited for: {unborn:?}"),
@@ -166,8 +172,6 @@ fn opted_in(kernel: &str, crowd: usize) {
     expect.holds("a partial start schedules nothing", partial.contains("for tasks that ask for SCHED_EXT"));
     let complaints = results.text("complaints");
     expect.holds(&format!("the kernel does not complain: {complaints:?}"), complaints.is_empty());
-    expect_budget(&results, &mut expect);
-    expect.judge();
 }
 
 #[test]

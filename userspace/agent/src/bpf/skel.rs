@@ -3,7 +3,7 @@
 //! The skeleton of the BPF object, with the types of the kernel side's structs. The build generates
 //! both.
 
-#[allow(missing_docs, clippy::all, clippy::restriction)]
+#[allow(missing_docs, clippy::all, clippy::restriction, clippy::too_many_lines)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/bpf_skel.rs"));
 }
