@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::optin::cgroup::Cgroup;
 use crate::optin::journal::RecordFile;
 use crate::optin::reconcile::{Id, Tid};
-use crate::optin::selection::Trouble;
+use crate::optin::selection::LastProblem;
 use crate::optin::system::{Linux, System};
 use crate::recal::spot::SPOT_THREAD;
 
@@ -143,7 +143,7 @@ pub(super) struct Confinement<S: AffinityCalls> {
     online: Option<Cpus>,
     /// True if no sweep has looked at the threads yet.
     is_new: bool,
-    pub(super) trouble: Trouble,
+    pub(super) trouble: LastProblem,
     over: bool,
 }
 
@@ -166,7 +166,7 @@ impl<S: AffinityCalls> Confinement<S> {
             confines: true,
             online: None,
             is_new: false,
-            trouble: Trouble::default(),
+            trouble: LastProblem::default(),
             over: false,
         }
     }

@@ -20,7 +20,7 @@ use super::journal::{self, Remembered, Store};
 use super::reconcile::{
     Action, IDLE_NICE, Id, Journal, Maker, Place, PolicyPlan, Previous, SeenThread, Tid, policy, reconcile,
 };
-use super::selection::{CgroupsReport, Selection, Trouble, list};
+use super::selection::{CgroupsReport, LastProblem, Selection, list};
 use super::system::{Attr, Lineage, Linux, Stat, System};
 use crate::failure::Failure;
 
@@ -63,7 +63,7 @@ pub struct OptIn<S: System> {
     quiet: bool,
     /// Processes that were seen leaving, with their start times and the ends of their watches.
     leaving: BTreeMap<Tid, (u64, Instant)>,
-    trouble: Trouble,
+    trouble: LastProblem,
     /// True if all policies were restored, or the attempt was made.
     pub(super) over: bool,
 }
@@ -84,7 +84,7 @@ impl<S: System> OptIn<S> {
             released: Vec::new(),
             quiet: false,
             leaving: BTreeMap::new(),
-            trouble: Trouble::default(),
+            trouble: LastProblem::default(),
             over: false,
         };
         this.recover()?;

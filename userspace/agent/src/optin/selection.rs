@@ -220,9 +220,9 @@ pub(super) fn list(system: &impl System, cgroups: &mut Vec<Cgroup>) -> (BTreeSet
 
 /// Last problem of a task that the agent repeats.
 #[derive(Debug, Default)]
-pub(crate) struct Trouble(pub(crate) Option<String>);
+pub(crate) struct LastProblem(pub(crate) Option<String>);
 
-impl Trouble {
+impl LastProblem {
     /// Log a problem unless it is the one that was logged last.
     pub(crate) fn report(&mut self, what: String) {
         if self.0.as_ref() != Some(&what) {
