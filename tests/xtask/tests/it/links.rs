@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Relative links of all documents lead to files and headings that exist, and the table of contents
-//! of the book has every page.
+//! Relative links of all documents lead to files and headings that exist, and so do the names of files
+//! and functions in ARCHITECTURE.md. The table of contents of the book has every page.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -65,4 +65,40 @@ fn anchors_are_those_of_forges() {
     let anchors = anchors("# A `b`: c_d\n## E-f (g)\n");
     assert_eq!(anchors.into_iter().collect::<Vec<_>>(), ["a-b-c_d", "e-f-g"]);
     assert_eq!(links("[a](b.md#c) and [d](https://e)"), ["b.md#c", "https://e"]);
+}
+
+/// Return the names that `a/{b,c}.rs` stands for.
+fn expanded(name: &str) -> Vec<String> {
+    let Some((before, rest)) = name.split_once('{') else { return vec![name.to_owned()] };
+    let (words, after) = rest.split_once('}').unwrap();
+    words.split(',').flat_map(|word| expanded(&format!("{before}{word}{after}"))).collect()
+}
+
+#[test]
+fn the_architecture_names_what_exists() {
+    const BASES: [&str; 5] =
+        ["", "userspace/agent/src", "lib/include", "tests/ampvm/abi/src", "tests/ampvm/plugin/src"];
+    let code: String = sources(&["*.rs", "*.h", "*.c"])
+        .unwrap()
+        .iter()
+        .filter_map(|name| read(&root().join(name)))
+        .collect();
+    let text = read(&root().join("ARCHITECTURE.md")).unwrap();
+    let (mut files, mut functions, mut missing) = (0, 0, Vec::new());
+    for word in text.split('`').skip(1).step_by(2) {
+        if let Some(function) = word.strip_suffix("()").and_then(|word| word.split("::").last()) {
+            functions += 1;
+            let there = [" ", "("].iter().any(|before| code.contains(&format!("{before}{function}(")));
+            missing.extend((!there && !code.contains(&format!("({function},"))).then(|| word.to_owned()));
+        } else if word.contains(['/', '.']) && !word.starts_with('/') && !word.contains([' ', '(']) {
+            let is_file = [".rs", ".h", ".toml", "/"].iter().any(|end| word.ends_with(end));
+            for name in expanded(word).into_iter().filter(|_| is_file) {
+                files += 1;
+                let there = BASES.iter().any(|base| root().join(base).join(&name).exists());
+                missing.extend((!there).then_some(name));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(files > 80 && functions > 40, "names are no longer recognised: {files}, {functions}");
 }
