@@ -42,7 +42,7 @@ pub fn statistics() -> String {
 
 /// Return the end of `reload --help` without the exit codes. It lists every option.
 pub fn reload() -> String {
-    let list = |title: &str, keys: Vec<&str>| {
+    let list = |title: &str, keys: Vec<String>| {
         format!("{title}\n{}", wrap(&format!("  {}", keys.join(", ")), WIDTH, 2).join("\n"))
     };
     let at_once = list("Changed at once:", reload::keys(true).collect());
@@ -55,9 +55,9 @@ pub fn reload() -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::cli::RunSettings;
     use crate::command::Cli;
-    use clap::{Args, Command, CommandFactory};
+    use bias_agent::options::RunOptions;
+    use clap::{Command, CommandFactory};
 
     #[test]
     fn the_tables_fit_the_width() {
@@ -88,10 +88,8 @@ mod tests {
     fn the_help_of_reload_lists_every_option() {
         let text = reload();
         let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c == ',').collect();
-        let options = RunSettings::augment_args(Command::new("keys"));
-        for option in options.get_arguments().filter(|option| !option.is_hide_set()) {
-            let key = option.get_id().as_str();
-            assert!(words.contains(&key), "{key} is not in\n{text}");
+        for key in RunOptions::keys() {
+            assert!(words.contains(&key.as_str()), "{key} is not in\n{text}");
         }
         let restart = text.find("restart only").unwrap_or_default();
         for key in ["no_recalibrate", "no_swap", "swap_interval_ms", "no_moves"] {

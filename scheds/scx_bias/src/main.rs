@@ -11,18 +11,21 @@ mod config;
 mod help;
 mod output;
 mod run;
-mod settings;
 
 use bias_agent::failure::{Exit, describe};
 use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    cli::report_earlier(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()));
     let done = match command::Cli::try_parse() {
         Ok(cli) => cli.dispatch(),
-        Err(error) if error.use_stderr() => error.exit(),
-        // The text of --help and --version.
-        Err(error) => output::written(error.print()).map(|_| Exit::Clean),
+        Err(error) => match cli::wrong_value(&error) {
+            Some(failure) => Err(failure.into()),
+            None if error.use_stderr() => error.exit(),
+            // The text of --help and --version.
+            None => output::written(error.print()).map(|_| Exit::Clean),
+        },
     };
     let exit = done.unwrap_or_else(|error| {
         let (exit, message) = describe(&error);

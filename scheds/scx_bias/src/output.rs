@@ -4,6 +4,8 @@
 
 use anyhow::Result;
 use bias_agent::failure::Exit;
+use bias_agent::options::values::LogLevel;
+use clap::ValueEnum;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -115,9 +117,9 @@ pub fn renamed(old: &str, new: &str) -> String {
 pub type SetLevel = Box<dyn Fn(Level)>;
 
 /// Return the log level where no option gives one: that in RUST_LOG if it names a level, else info.
-pub fn usual_level() -> Level {
-    let wish = std::env::var("RUST_LOG").ok();
-    wish.and_then(|word| word.parse().ok()).unwrap_or(Level::INFO)
+pub fn usual_level() -> LogLevel {
+    let wish = std::env::var("RUST_LOG").ok().and_then(|word| word.parse::<Level>().ok());
+    wish.and_then(|level| LogLevel::from_str(level.as_str(), true).ok()).unwrap_or_default()
 }
 
 /// Return true if the user allows colours. NO_COLOR with any value forbids them.

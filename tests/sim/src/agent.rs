@@ -3,10 +3,11 @@
 //! The agent's part: knobs, the description of the machine, and the capacity table.
 //!
 //! The real agent measures the table and writes it through the BPF skeleton
-//! (`userspace/agent/src/sched/`). Here the table comes from the machine's costs, and the same
-//! policy crate derives from it what the agent derives.
+//! (`userspace/agent/src/bpf/`). Here the table comes from the machine's costs, and the same policy
+//! crate derives from it what the agent derives. The knobs are at the agent's defaults.
 
 use anyhow::{Result, ensure};
+use bias_agent::options::RunOptions;
 use bias_policy::domains::{Domains, rings};
 use bias_policy::slow_groups::{Group, Place, SlowGroups};
 use bias_policy::table::{CapacityTable, Class};
@@ -17,10 +18,11 @@ use crate::ffi;
 use crate::kernel::Kernel;
 use crate::load::Op;
 
-/// Knobs of the agent at their defaults (`userspace/agent/src/sched/knobs.rs`).
-pub const SLICE_NS: u64 = 10_000_000;
-/// Slice while many tasks wait [ns].
-pub const SLICE_MIN_NS: u64 = 1_000_000;
+/// Return the slice while many tasks wait [ns].
+#[must_use]
+pub fn slice_min_ns() -> u64 {
+    *RunOptions::default().slice_min_us * 1000
+}
 
 /// Copies of the capacity table.
 const COPIES: usize = ffi::BIAS_TABLE_COPIES as usize;
@@ -31,6 +33,7 @@ const COPIES: usize = ffi::BIAS_TABLE_COPIES as usize;
 /// Fail if the machine's costs are no table.
 pub fn start(kernel: &Kernel) -> Result<()> {
     let unit = kernel.unit();
+    let knobs = RunOptions::default();
     let table = kernel.machine.table()?;
     let domains = Domains::new(&table);
     ensure!(
@@ -52,16 +55,16 @@ pub fn start(kernel: &Kernel) -> Result<()> {
         *unit.counting = kernel.case.counters != CountersOf::None;
         *unit.moving = kernel.case.moving;
         *unit.hints_epoch = kernel.case.hints.into();
-        *unit.slice_ns = SLICE_NS;
-        *unit.slice_min_ns = SLICE_MIN_NS;
-        *unit.rotate_gap_ns = 40_000_000;
-        *unit.sync_burst_ns = 500_000;
-        *unit.window_instructions = 500_000;
-        *unit.steal_lag_ns = 40_000_000;
-        *unit.unfair_gap_ns = 320_000_000;
+        *unit.slice_ns = *knobs.slice_us * 1000;
+        *unit.slice_min_ns = slice_min_ns();
+        *unit.rotate_gap_ns = *knobs.rotate_gap_us * 1000;
+        *unit.sync_burst_ns = *knobs.sync_burst_us * 1000;
+        *unit.window_instructions = *knobs.window_instructions;
+        *unit.steal_lag_ns = *knobs.steal_lag_us * 1000;
+        *unit.unfair_gap_ns = *knobs.unfair_gap_us * 1000;
         *unit.max_unfairness_permille = kernel.case.max_unfairness_permille;
-        *unit.sample_every = 8;
-        *unit.gain_permille = 100;
+        *unit.sample_every = *knobs.sample_every as u32;
+        *unit.gain_permille = *knobs.gain_permille as u32;
         *unit.linux_version = kernel.case.release.code();
         *unit.preempt_rcu = false;
         *unit.prolog_disables_migration = kernel.case.release.programs_disable_migration();

@@ -3,6 +3,7 @@
 //! A case: everything that a run depends on. Equal cases give equal runs.
 
 use anyhow::{Result, ensure};
+use bias_agent::options::RunOptions;
 use serde::{Deserialize, Serialize};
 
 use crate::load::{Op, Program};
@@ -277,14 +278,13 @@ fn remote_tick_ns() -> u64 {
     REMOTE_TICK_NS
 }
 
-/// The default of the knob `max_unfairness_permille`.
-pub const MAX_UNFAIRNESS_PERMILLE: u32 = 1250;
-
 /// A value of that knob that binds nothing.
 pub const UNFAIR_WITHOUT_BOUND: u32 = 1_000_000;
 
-fn max_unfairness_permille() -> u32 {
-    MAX_UNFAIRNESS_PERMILLE
+/// Return the default of the knob `max_unfairness_permille`.
+#[must_use]
+pub fn max_unfairness_permille() -> u32 {
+    *RunOptions::default().max_unfairness_permille as u32
 }
 
 impl Case {
@@ -312,7 +312,7 @@ impl Case {
             shares: None,
             nohz_full: Vec::new(),
             remote_tick_ns: REMOTE_TICK_NS,
-            max_unfairness_permille: MAX_UNFAIRNESS_PERMILLE,
+            max_unfairness_permille: max_unfairness_permille(),
             trace: false,
             record: false,
         }

@@ -58,7 +58,7 @@ impl Bounds {
     pub fn new(case: &Case) -> Self {
         let tick_ns = case.tick_ns;
         Self {
-            idle_ns: 3 * tick_ns + 2 * crate::agent::SLICE_MIN_NS,
+            idle_ns: 3 * tick_ns + 2 * crate::agent::slice_min_ns(),
             // A CPU waits for a task whose affinity changed on the way (ARRIVAL_NS).
             queued_ns: 420_000 + if case.is_limited() || case.interleave.is_some() { tick_ns } else { 0 },
             stranded_ns: 200_000,

@@ -14,7 +14,7 @@
 //! All tasks are assumed to compete for the CPUs that the task may use. All real-time work is assumed
 //! to run there.
 
-use crate::agent::SLICE_MIN_NS;
+use crate::agent::slice_min_ns;
 use crate::case::Disturbance;
 use crate::kernel::Kernel;
 use crate::kernel::task::TaskId;
@@ -25,7 +25,7 @@ const MARKS_NS: u64 = 3_000_000_000;
 impl Kernel {
     /// Return for how long `task` may wait at most, for a wait that ends now [ns].
     fn longest_wait_ns(&self, task: TaskId) -> u64 {
-        let turns_ns = 2 * self.tasks.len() as u64 * (self.case.tick_ns + SLICE_MIN_NS);
+        let turns_ns = 2 * self.tasks.len() as u64 * (self.case.tick_ns + slice_min_ns());
         let wait_ns = MARKS_NS + turns_ns / self.tasks[task].allowed().count().max(1) as u64;
         let since_ns = self.now().saturating_sub(wait_ns);
         let taken_ns = self.case.disturbances.iter().map(|disturb| match disturb.what {

@@ -6,7 +6,7 @@
 //! reached.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
-use bias_sim::case::{Case, MAX_UNFAIRNESS_PERMILLE, TaskSpec, UNFAIR_WITHOUT_BOUND};
+use bias_sim::case::{Case, TaskSpec, UNFAIR_WITHOUT_BOUND, max_unfairness_permille};
 use bias_sim::kernel::Kernel;
 use bias_sim::load::{Op, Program, stacks};
 use bias_sim::machine::Machine;
@@ -124,7 +124,7 @@ fn mean_gaps(load: Load, max_unfairness_permille: u32) -> (f64, f64) {
 /// A task on each CPU. Equal progress costs a part of the gap.
 #[test]
 fn one_task_a_cpu_is_near_the_optimum() {
-    let (mean, _) = mean_gaps(Load::One, MAX_UNFAIRNESS_PERMILLE);
+    let (mean, _) = mean_gaps(Load::One, max_unfairness_permille());
     assert!(mean < 0.03, "the mean gap is {mean}");
 }
 
@@ -133,13 +133,13 @@ fn one_task_a_cpu_is_near_the_optimum() {
 fn two_tasks_a_cpu_stay_near_the_optimum() {
     let (mean, _) = mean_gaps(Load::Two, UNFAIR_WITHOUT_BOUND);
     assert!(mean < 0.03, "without a bound the mean gap is {mean}");
-    let (_, fair) = mean_gaps(Load::Two, MAX_UNFAIRNESS_PERMILLE);
+    let (_, fair) = mean_gaps(Load::Two, max_unfairness_permille());
     assert!(fair < 0.005, "the mean gap to the best schedule of equal progress is {fair}");
 }
 
 /// Measured: 2.89 %.
 #[test]
 fn phases_stay_near_the_optimum() {
-    let (mean, _) = mean_gaps(Load::Phases, MAX_UNFAIRNESS_PERMILLE);
+    let (mean, _) = mean_gaps(Load::Phases, max_unfairness_permille());
     assert!(mean < 0.03, "the mean gap is {mean}");
 }

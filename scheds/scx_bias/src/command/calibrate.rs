@@ -54,7 +54,7 @@ pub struct CalibrateArgs {
     /// Count this event instead of the chosen one while measuring [repeatable]. `scx_bias --help`
     /// explains the format
     #[arg(long, value_name = "ROLE=PMU/TERMS/")]
-    events: Vec<String>,
+    events: Vec<pmu::Override>,
 
     /// Print the table as JSON for machines
     #[arg(long)]
@@ -77,9 +77,8 @@ impl CalibrateArgs {
     /// # Errors
     /// Usage failure for an event that this machine does not have.
     fn counting(&self) -> Result<pmu::Options, Failure> {
-        let events = self.events.iter().map(|event| event.parse()).collect::<Result<Vec<_>, _>>()?;
-        pmu::events::check(&events)?;
-        Ok(pmu::Options { events, enabled: true })
+        pmu::events::check(&self.events)?;
+        Ok(pmu::Options { events: self.events.clone(), enabled: true })
     }
 
     /// Return the source of the table: the settings of a calibration, and the file to store.

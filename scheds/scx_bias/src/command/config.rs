@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `scx_bias config` prints the options in effect, `scx_bias reload` makes the instance read them.
 
-use crate::cli::{RunSettings, SocketArg, Source};
+use crate::cli::{Given, SocketArg, Source};
 use crate::output::print;
-use crate::{config, help, settings};
+use crate::{config, help};
 use anyhow::Result;
 use bias_agent::failure::Exit;
 use bias_agent::figures;
@@ -18,12 +18,12 @@ pub struct ConfigArgs {
     source: Source,
 
     #[command(flatten)]
-    options: RunSettings,
+    options: Given,
 }
 
 impl ConfigArgs {
     pub fn run(self) -> Result<Exit> {
-        print(&config::template(&settings::resolve(&self.options, &self.source)?))
+        print(&config::resolve(&self.options, &self.source)?.template())
     }
 }
 

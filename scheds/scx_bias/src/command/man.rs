@@ -7,11 +7,13 @@ use crate::config::USUAL;
 use crate::output::print;
 use anyhow::{Context, Result};
 use bias_agent::failure::Exit;
-use bias_agent::options::setting::{Form, Setting};
-use clap::{Args, Command};
+use bias_agent::options::values::Profile;
+use bias_agent::options::{LIVE, RunOptions};
+use clap::{Arg, Args, Command};
 use clap_complete::Shell;
 use roff::{Roff, bold, italic, roman};
 use std::path::PathBuf;
+use toml::Value;
 
 /// Print the man page, or that of the configuration file, or write a page for every command
 #[derive(Debug, Args)]
@@ -79,11 +81,14 @@ fn configuration() -> String {
         roman(" prints a file with every option as a comment."),
     ]);
     page.control("SH", ["OPTIONS"]);
-    for setting in Setting::all() {
+    let examples = RunOptions::examples(Profile::Auto);
+    for flag in RunOptions::flags() {
+        let key = flag.get_id().as_str();
         page.control("TP", []);
-        page.text([bold(setting.key), roman(" = "), italic(value(setting))]);
-        let change = if setting.live { "A reload changes it." } else { "It needs a restart." };
-        page.text([roman(format!("{}. {change}", setting.help.trim()))]);
+        page.text([bold(key), roman(" = "), italic(notation(&flag, examples.get(key)))]);
+        let change = if LIVE.contains(&key) { "A reload changes it." } else { "It needs a restart." };
+        let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+        page.text([roman(format!("{help}. {change}"))]);
     }
     page.control("SH", ["EXAMPLE"]);
     page.control("EX", []);
@@ -94,14 +99,18 @@ fn configuration() -> String {
     page.render()
 }
 
-/// Return the notation of a setting's value.
-fn value(setting: &Setting) -> String {
-    match setting.form {
-        Form::Switch => "true|false".to_owned(),
-        Form::Text if !setting.words.is_empty() => format!("\"{}\"", setting.words.join("\"|\"")),
-        Form::Text => format!("\"{}\"", setting.value_name),
-        Form::List => format!("[\"{}\", ...]", setting.value_name),
-        Form::Number | Form::Whole => setting.value_name.to_owned(),
+/// Return the notation of an option's value, which has the type of `example`.
+fn notation(flag: &Arg, example: Option<&Value>) -> String {
+    let name = flag.get_value_names().unwrap_or_default().join("");
+    let words: Vec<String> =
+        flag.get_possible_values().iter().map(|word| format!("\"{}\"", word.get_name())).collect();
+    match example {
+        Some(Value::Boolean(_)) => "true|false".to_owned(),
+        Some(Value::String(_)) if !words.is_empty() => words.join("|"),
+        Some(Value::String(_)) => format!("\"{name}\""),
+        Some(Value::Array(list)) if list.iter().all(Value::is_str) => format!("[\"{name}\", ...]"),
+        Some(Value::Array(_)) => format!("[{name}]"),
+        _ => name,
     }
 }
 
@@ -112,13 +121,9 @@ mod tests {
     #[test]
     fn the_page_of_the_file_has_every_option() {
         let page = configuration();
-        for setting in Setting::all() {
+        for key in RunOptions::keys() {
             // A dash of a name is escaped; keys have none.
-            assert!(
-                page.contains(&format!("\\fB{}\\fR = ", setting.key)),
-                "{} is not in\n{page}",
-                setting.key
-            );
+            assert!(page.contains(&format!("\\fB{key}\\fR = ")), "{key} is not in\n{page}");
         }
         assert!(page.starts_with(".ie \\n(.g") || page.contains(".TH scx_bias.toml 5"), "{page}");
     }

@@ -18,7 +18,7 @@ use bias_agent::ejections::{self, Ejection};
 use bias_agent::failure::{Exit, Failure, REPORT_TO};
 use bias_agent::figures::{self, duration, percent, ratio};
 use bias_agent::optin::journal;
-use bias_agent::options::setting::Setting;
+use bias_agent::options::RunOptions;
 use bias_agent::pmu::{CounterState, CpuSummary};
 use bias_agent::recal::{Follows, RecalReport, line};
 use bias_policy::recal::Cause;
@@ -198,9 +198,10 @@ impl Page {
 
 /// Return a line for each knob that is not at its default.
 fn knobs(values: &BTreeMap<String, u64>) -> Vec<String> {
-    let turned = Setting::KNOBS.iter().filter_map(|knob| {
-        let value = values.get(knob.key).filter(|value| value.to_string() != knob.example)?;
-        Some(format!("{}: {value} (default {})", knob.key, knob.example))
+    let usual = RunOptions::default().knobs();
+    let turned = RunOptions::keys().filter_map(|key| {
+        let (value, usual) = (values.get(&key)?, usual.get(&key)?);
+        (value != usual).then(|| format!("{key}: {value} (default {usual})"))
     });
     turned.collect()
 }

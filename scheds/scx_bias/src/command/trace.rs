@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use bias_agent::failure::{Exit, Failure};
+use bias_agent::options::values::Seconds;
 use bias_policy::table::Class;
 use clap::Args;
 use serde_json::{Value, json};
@@ -32,7 +33,7 @@ use serde_json::{Value, json};
 use super::tasks::{Snapshot, TopRow, bias_cell, gain, reason};
 use super::top::feed::Feed;
 use crate::cli::SocketArg;
-use crate::{help, settings};
+use crate::help;
 
 /// Time between answers: shorter intervals cost the instance more than they show.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -64,8 +65,8 @@ pub struct TraceArgs {
     perfetto: PathBuf,
 
     /// Length of the recording [0.1 to 86400]
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
-    seconds: f64,
+    #[arg(long, value_name = "SECONDS", default_value = "10")]
+    seconds: Seconds,
 
     #[command(flatten)]
     socket: SocketArg,
@@ -73,7 +74,6 @@ pub struct TraceArgs {
 
 impl TraceArgs {
     pub fn run(self) -> Result<Exit> {
-        let length = settings::interval("seconds", self.seconds)?;
         let mut feed = Feed::open(self.socket.connect()?, Some(INTERVAL))?;
         let unwritable = |error: io::Error| {
             let to = self.perfetto.display();
@@ -84,7 +84,7 @@ impl TraceArgs {
             _ => Box::new(File::create(&self.perfetto).map_err(unwritable)?),
         };
         let mut trace = Trace::begin(BufWriter::new(out)).map_err(unwritable)?;
-        let ended = trace.record(&mut feed, length, &unwritable);
+        let ended = trace.record(&mut feed, self.seconds.duration(), &unwritable);
         // If the instance ends meanwhile, the file holds what was recorded.
         trace.end().map_err(unwritable)?;
         ended.map(|()| Exit::Clean)

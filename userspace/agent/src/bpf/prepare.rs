@@ -36,7 +36,7 @@ pub(super) fn all(
     nr_cpus: usize,
 ) -> Result<()> {
     write_knobs(open.maps.data_knobs_data.as_deref_mut().ok_or_else(no_section)?, options);
-    open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?.moving = options.moving;
+    open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?.moving = !options.no_moves;
     if let (Some((low, high)), Some(bss), Some(data)) =
         (options.thresholds_permille, open.maps.bss_data.as_deref_mut(), open.maps.data_data.as_deref_mut())
     {
@@ -51,19 +51,18 @@ pub(super) fn all(
 
 /// Write every knob in the kernel side's unit.
 pub(super) fn write_knobs(data: &mut types::data_knobs, options: &RunOptions) {
-    let knobs = &options.knobs;
     let ns = |us: u64| us.saturating_mul(1000);
     let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-    data.slice_ns = ns(knobs.slice_us);
-    data.slice_min_ns = ns(knobs.slice_min_us);
-    data.rotate_gap_ns = ns(knobs.rotate_gap_us);
-    data.sync_burst_ns = ns(knobs.sync_burst_us);
-    data.window_instructions = knobs.window_instructions;
-    data.steal_lag_ns = ns(knobs.steal_lag_us);
-    data.unfair_gap_ns = ns(knobs.unfair_gap_us);
-    data.max_unfairness_permille = small(knobs.max_unfairness_permille);
-    data.sample_every = small(knobs.sample_every);
-    data.gain_permille = small(knobs.gain_permille);
+    data.slice_ns = ns(*options.slice_us);
+    data.slice_min_ns = ns(*options.slice_min_us);
+    data.rotate_gap_ns = ns(*options.rotate_gap_us);
+    data.sync_burst_ns = ns(*options.sync_burst_us);
+    data.window_instructions = *options.window_instructions;
+    data.steal_lag_ns = ns(*options.steal_lag_us);
+    data.unfair_gap_ns = ns(*options.unfair_gap_us);
+    data.max_unfairness_permille = small(*options.max_unfairness_permille);
+    data.sample_every = small(*options.sample_every);
+    data.gain_permille = small(*options.gain_permille);
     (data.fixed_low, data.fixed_high) = options.thresholds_permille.unwrap_or_default();
 }
 
@@ -105,7 +104,7 @@ fn prepare_scope(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()>
     (ro.partial, ro.limited) = (partial, limited);
     ro.agent_tgid = std::process::id();
     let ops = open.struct_ops.bias_ops_mut();
-    ops.exit_dump_len = options.exit_dump_len;
+    ops.exit_dump_len = u32::try_from(*options.exit_dump_len).unwrap_or(u32::MAX);
     // A flag that the kernel does not know is 0 here. A kernel that knows a flag keeps such tasks
     // from the scheduler unless the flag is set.
     ops.flags |= *scx_utils::compat::SCX_OPS_ENQ_EXITING | *scx_utils::compat::SCX_OPS_ENQ_MIGRATION_DISABLED;
@@ -168,7 +167,7 @@ fn describe_machine(
     }
     write_first_costs(bss, table);
     // Recalibration may add a slow class to the table.
-    let two_classes = table.nr_classes() > 1 || (options.recalibrate && table.cpus.len() > 1);
+    let two_classes = table.nr_classes() > 1 || (!options.no_recalibrate && table.cpus.len() > 1);
     let smt = table.cpus.iter().any(|cpu| cpu.core != cpu.cpu);
     let ro = open.maps.rodata_data.as_deref_mut().ok_or_else(no_section)?;
     ro.nr_cpus = nr_cpus as u32;

@@ -31,7 +31,7 @@ use crate::marks::{self, MarkEvent};
 use crate::optin::{CgroupRequest, CgroupsReport, journal};
 use crate::options::RunOptions;
 use crate::options::reload::{self, Config, ReloadReport};
-use crate::options::setting::Setting;
+use crate::options::values::StatsFormat;
 use crate::recal::Recalibrator;
 use crate::swaps::{RtGuard, Swaps, SwapsReport};
 
@@ -66,7 +66,7 @@ impl Daemon<'_, '_, '_> {
             self.rt_guard.raise();
             let pause = self.swaps.step(monotonic_ns(), &self.attached, &mut self.live);
             let event = sources.wait(self.time_left().min(pause));
-            if event != Wakeup::Quiet || self.options.stats_interval.is_some() || self.scans_threads() {
+            if event != Wakeup::Quiet || self.options.stats.is_some() || self.scans_threads() {
                 self.rt_guard.lower();
             }
             if event == Wakeup::Signal(Signal::Stop) {
@@ -105,7 +105,7 @@ impl Daemon<'_, '_, '_> {
     /// Return the time until work other than swaps can be due.
     fn time_left(&self) -> Duration {
         let now = Instant::now();
-        let due = self.printing.due(self.options.stats_interval);
+        let due = self.printing.due(self.options.stats_interval());
         let time_left = due.map_or(self.quiet, |at| at.saturating_duration_since(now).min(self.quiet));
         let sweep = self.housekeeper.as_ref().map_or(Duration::MAX, Housekeeper::time_left);
         time_left.min(self.chosen.time_left()).min(sweep)
@@ -158,9 +158,9 @@ impl Daemon<'_, '_, '_> {
 
     fn print_if_due(&mut self) {
         let now = Instant::now();
-        if self.printing.due(self.options.stats_interval).is_some_and(|at| now >= at) {
+        if self.printing.due(self.options.stats_interval()).is_some_and(|at| now >= at) {
             let stats = self.top();
-            self.printing.print(now, stats, self.options.stats_as_json);
+            self.printing.print(now, stats, self.options.stats_format == StatsFormat::Json);
         }
     }
 
@@ -219,7 +219,6 @@ impl Instance for Daemon<'_, '_, '_> {
         if let Some(housekeeper) = &self.housekeeper {
             scope.note(housekeeper.note());
         }
-        let knob = |knob: &Setting| Some((knob.key.to_owned(), knob.of(options).as_u64()?));
         StatusReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_s: boot_time::now_ms().saturating_sub(self.started_ms) / 1000,
@@ -227,7 +226,7 @@ impl Instance for Daemon<'_, '_, '_> {
             machine: Machine::of(self.live.table()),
             recalibration: self.recal.report(&self.live),
             thresholds: self.thresholds(),
-            knobs: Setting::KNOBS.iter().filter_map(knob).collect(),
+            knobs: options.knobs(),
             counters: attached.counters(),
             swaps: self.swaps.summary(),
             statistics,

@@ -127,9 +127,9 @@ fn run_once(
         options.housekeeping.map(|choice| Housekeeper::start(choice, &capacity.table, scope.cgroups()));
     let housekeeper = housekeeper.transpose()?;
     let live = Live::new(capacity.table.clone());
-    let swaps = Swaps::new(&live, attached.counts(), &options.swaps);
+    let swaps = Swaps::new(&live, attached.counts(), &options.swaps());
     let references = recal::references(&capacity.file);
-    let mut recal = Recalibrator::start(&capacity.table, references, options.recalibrate);
+    let mut recal = Recalibrator::start(&capacity.table, references, !options.no_recalibrate);
     let listener = listen(&mut recal);
     let server = Server::launch(None);
     if let Err(error) = &server {

@@ -36,7 +36,6 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use bias_policy::table::{CapacityTable, Component};
-use serde_json::Value;
 use tracing::info;
 
 use crate::cpulist;
@@ -91,14 +90,6 @@ impl fmt::Display for HousekeepingCpu {
 }
 
 impl HousekeepingCpu {
-    /// Read a choice from a configuration, as a text or as a number.
-    ///
-    /// # Errors
-    /// Fail with the remedy if the value is neither `slow`, `fast` nor a CPU.
-    pub fn read(value: &Value) -> Result<Self, String> {
-        value.as_str().map_or_else(|| value.to_string().parse(), str::parse)
-    }
-
     /// Return the number of the chosen CPU among the `online` ones.
     ///
     /// # Errors

@@ -2,13 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Options of a run: their definitions, their values, and what a reload changes.
 
-pub mod knobs;
-pub mod profile;
 pub mod reload;
 mod run_options;
-pub mod setting;
-mod value;
+pub mod values;
 
-pub use profile::Profile;
 pub use reload::{Config, ReloadReport};
-pub use run_options::RunOptions;
+pub use run_options::{Contradiction, EARLIER, LIVE, RunOptions};

@@ -5,8 +5,8 @@
 //! # Approach
 //!
 //! Read and check the configuration as at a start. If that fails, nothing changes. Take over each
-//! changed option that can change in a run ([`Setting::live`]). Report the others, which
-//! decide what is loaded into the kernel.
+//! changed option that can change in a run ([`LIVE`]). Report the others, which decide what is
+//! loaded into the kernel.
 //!
 //! # Invariants
 //!
@@ -14,10 +14,9 @@
 //! restart. A second reload changes nothing.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use toml::Value;
 
-use super::run_options::RunOptions;
-use super::setting::Setting;
+use super::run_options::{LIVE, RunOptions};
 use crate::failure::Failure;
 
 /// Source of the options, which can be read again.
@@ -63,17 +62,17 @@ impl ReloadReport {
 
 /// Return the keys of the options that a reload changes at once, or of those that need a restart.
 /// Whether a reload changes cgroups ([`can_change_cgroups`]) depends on the values.
-pub fn keys(at_once: bool) -> impl Iterator<Item = &'static str> {
-    Setting::all().filter(move |option| option.live == at_once).map(|option| option.key)
+pub fn keys(at_once: bool) -> impl Iterator<Item = String> {
+    RunOptions::keys().filter(move |key| LIVE.contains(&key.as_str()) == at_once)
 }
 
-fn show(value: &Value) -> String {
+fn show(value: Option<&Value>) -> String {
     match value {
-        Value::Null => "default".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Array(list) if list.is_empty() => "none".to_owned(),
-        Value::Array(list) => list.iter().map(show).collect::<Vec<_>>().join(" "),
-        value => value.to_string(),
+        None => "default".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(list)) if list.is_empty() => "none".to_owned(),
+        Some(Value::Array(list)) => list.iter().map(|item| show(Some(item))).collect::<Vec<_>>().join(" "),
+        Some(value) => value.to_string(),
     }
 }
 
@@ -81,20 +80,19 @@ fn show(value: &Value) -> String {
 #[must_use]
 pub fn differences(old: &RunOptions, new: &RunOptions) -> ReloadReport {
     let mut report = ReloadReport::default();
-    for option in Setting::all() {
-        let (from, to) = (option.of(old), option.of(new));
-        if from != to {
-            let list =
-                if can_change(option, old, new) { &mut report.changed } else { &mut report.needs_restart };
-            list.push(Change { key: option.key.to_owned(), from: show(&from), to: show(&to) });
-        }
+    let cgroups = can_change_cgroups(old, new);
+    let (old, new) = (old.values(), new.values());
+    for key in RunOptions::keys().filter(|key| old.get(key) != new.get(key)) {
+        let list = if can_change(&key, cgroups) { &mut report.changed } else { &mut report.needs_restart };
+        list.push(Change { from: show(old.get(&key)), to: show(new.get(&key)), key });
     }
     report
 }
 
-/// Return true if the option can change without loading another scheduler.
-fn can_change(option: &Setting, old: &RunOptions, new: &RunOptions) -> bool {
-    option.live && (option.key != "cgroups" || can_change_cgroups(old, new))
+/// Return true if the option can change without loading another scheduler. `cgroups` is true if
+/// they can.
+fn can_change(key: &str, cgroups: bool) -> bool {
+    LIVE.contains(&key) && (key != "cgroups" || cgroups)
 }
 
 /// Return true if the cgroups can be changed without loading another scheduler.
@@ -105,11 +103,13 @@ pub(crate) fn can_change_cgroups(old: &RunOptions, new: &RunOptions) -> bool {
 
 /// Take over all options that can change during a run.
 pub fn take_over(old: &mut RunOptions, new: &RunOptions) {
-    for option in Setting::all() {
-        if can_change(option, old, new) {
-            // A value that an option has is always valid.
-            let _ = option.set(old, &option.of(new));
-        }
+    let cgroups = can_change_cgroups(old, new);
+    let mut values = old.values();
+    values.retain(|key, _| !can_change(key, cgroups));
+    values.extend(new.values().into_iter().filter(|(key, _)| can_change(key, cgroups)));
+    // A value that an option has is always valid.
+    if let Ok(taken) = values.try_into::<RunOptions>() {
+        *old = RunOptions { verbose: old.verbose, model: old.model.take(), ..taken };
     }
 }
 
@@ -117,27 +117,25 @@ pub fn take_over(old: &mut RunOptions, new: &RunOptions) {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::options::values::LogLevel;
     use proptest::prelude::*;
-    use std::time::Duration;
 
     fn options() -> RunOptions {
         RunOptions::default()
     }
 
     fn any_options() -> impl Strategy<Value = RunOptions> {
-        let knobs = proptest::collection::vec(0u64..3, Setting::KNOBS.len());
+        let count = options().knobs().len();
         let flags = proptest::collection::vec(any::<bool>(), 5);
-        (knobs, flags, 0usize..3).prop_map(|(values, flags, cgroups)| {
-            let mut options = options();
-            for (knob, value) in Setting::KNOBS.iter().zip(values) {
-                let value = knob.of(&options).as_u64().unwrap() + value;
-                knob.set(&mut options, &value.into()).unwrap();
-            }
+        (proptest::collection::vec(0i64..3, count), flags, 0usize..3).prop_map(|(added, flags, cgroups)| {
+            let knobs = options().knobs().into_iter().zip(added);
+            let knobs = knobs.map(|((key, value), added)| (key, Value::Integer(value as i64 + added)));
+            let mut options: RunOptions = knobs.collect::<toml::Table>().try_into().unwrap();
             options.thresholds_permille = flags[0].then_some((1200, 1800));
-            options.stats_interval = flags[1].then_some(Duration::from_secs(2));
-            options.bias = flags[2];
+            options.stats = flags[1].then(|| "2".parse().unwrap());
+            options.no_bias = flags[2];
             options.capacity_file = flags[3].then(|| "/table".into());
-            options.log_level = if flags[4] { tracing::Level::WARN } else { tracing::Level::INFO };
+            options.log_level = if flags[4] { LogLevel::Warn } else { LogLevel::Info };
             options.cgroups = ["/a", "/b"][..cgroups].iter().map(Into::into).collect();
             options
         })
@@ -163,9 +161,9 @@ mod tests {
     fn what_changes_is_told_in_the_words_of_the_configuration() {
         let (old, mut new) = (options(), options());
         assert_eq!(differences(&old, &new).lines(), ["nothing has changed"]);
-        new.knobs.slice_us = 5000;
-        new.bias = false;
-        new.stats_interval = Some(Duration::from_millis(1500));
+        new.slice_us = "5000".parse().unwrap();
+        new.no_bias = true;
+        new.stats = Some("1.5".parse().unwrap());
         let lines = differences(&old, &new).lines();
         assert_eq!(lines[..2], ["stats: default -> 1.5", "slice_us: 10000 -> 5000"]);
         assert!(lines[2].starts_with("no_bias: stays false; for true restart scx_bias"));

@@ -44,12 +44,13 @@ use std::thread::sleep;
 use anyhow::Result;
 use bias_agent::failure::Exit;
 use bias_agent::figures;
+use bias_agent::options::values::Seconds;
 use clap::{Args, value_parser};
 use ratatui::crossterm::terminal::size;
 
 use crate::cli::SocketArg;
+use crate::help;
 use crate::output::{WIDTH, print_part};
-use crate::{help, settings};
 use feed::Feed;
 
 const HELP: &str = "\
@@ -110,7 +111,7 @@ pub struct TopArgs {
     /// Time between tables [0.1 to 86400]. Longer steadies the shares; shorter shows migrations
     /// sooner [default: 2, or up to 10 where thousands of tasks run, to take 1 % of a CPU]
     #[arg(long, short, value_name = "SECONDS")]
-    interval: Option<f64>,
+    interval: Option<Seconds>,
 
     /// Exit after this many tables, and print them as plain text. Without a terminal, tables are
     /// always plain text [default: no limit]
@@ -123,7 +124,7 @@ pub struct TopArgs {
 
 impl TopArgs {
     pub fn run(self) -> Result<Exit> {
-        let interval = self.interval.map(|seconds| settings::interval("interval", seconds)).transpose()?;
+        let interval = self.interval.map(Seconds::duration);
         let mut feed = Feed::open(self.socket.connect()?, interval)?;
         let has_terminal = stdout().is_terminal() && stdin().is_terminal();
         if has_terminal && self.count.is_none() && !self.json {
