@@ -27,7 +27,7 @@
 //! * A client that hangs up withdraws its requests. A client that only shuts down its sending side
 //!   still gets its answers.
 //! * Every request gets exactly one answer. Clients get their answers in turn.
-//! * The answers take no more CPU time than their [`Budget`] allows.
+//! * Clients, those that only connect included, take no more CPU time than their [`Budget`] allows.
 //! * The main thread never waits for a client. No scheduling decision waits for this code:
 //!   scheduling continues while this process sleeps.
 //! * Without new clients and requests nothing wakes a thread.
@@ -72,9 +72,9 @@ const GRACE: Duration = Duration::from_millis(300);
 const BEAT: Duration = Duration::from_millis(10);
 /// Pause in accepting clients after the system refused one.
 const RECOVERY: Duration = Duration::from_millis(100);
-/// Answers take at most 1/`SHARE` of a CPU.
-const SHARE: u32 = 4;
-/// Most CPU time for answers that is saved up.
+/// Clients take at most 1/`SHARE` of a CPU.
+const SHARE: u32 = 2;
+/// Most CPU time for clients that is saved up.
 const BURST: Duration = Duration::from_millis(500);
 
 /// Open a listening socket with these modes, in place of whatever file is there.
@@ -117,9 +117,13 @@ impl Server {
         let listener = listen(path, 0o700, 0o600)?;
         let (ask, requests) = unbounded();
         let (answers, answered) = unbounded();
-        let gate = Gate { ask, answered, budget: Budget::new(SHARE, BURST, Instant::now()) };
-        let places =
-            Arc::new(Places { listener, taken: AtomicUsize::new(0), patience, gate: Mutex::new(gate) });
+        let places = Arc::new(Places {
+            listener,
+            taken: AtomicUsize::new(0),
+            patience,
+            gate: Mutex::new(Gate { ask, answered }),
+            budget: Mutex::new(Budget::new(SHARE, BURST, Instant::now())),
+        });
         let server = Self { requests, answers, path: path.to_owned(), places };
         for _ in 0..MAX_CLIENTS {
             let places = Arc::clone(&server.places);
@@ -159,29 +163,20 @@ struct Gate {
     ask: Sender<Request>,
     /// Answers, with the CPU time that each took the main thread.
     answered: Receiver<(Answer, Duration)>,
-    /// CPU time left for answers.
-    budget: Budget,
 }
 
 impl Gate {
-    /// Answer a line of this client. Return None if the client or the main thread has gone.
-    fn answer(&mut self, client: &mut Connection<'_>, line: &[u8]) -> Option<Vec<u8>> {
-        while let Some(pause) = self.budget.pause(Instant::now()) {
-            sleep(pause);
-        }
-        if client.has_gone() {
-            return None;
-        }
-        let (before, mut spent) = (cpu_time(), Duration::ZERO);
+    /// Answer a line of this client, and return the CPU time that this took the main thread. Return
+    /// None if the main thread has gone.
+    fn answer(&mut self, line: &[u8], last: &mut Option<Stats>) -> Option<(Vec<u8>, Duration)> {
+        let mut spent = Duration::ZERO;
         let ask = |request| {
             self.ask.send(request).ok()?;
             let (answer, time) = self.answered.recv().ok()?;
             spent = time;
             Some(answer)
         };
-        let answer = reply(line, &mut client.last, ask);
-        self.budget.charge(spent + cpu_time().saturating_sub(before));
-        answer
+        reply(line, last, ask).map(|answer| (answer, spent))
     }
 }
 
@@ -197,14 +192,18 @@ struct Places {
     taken: AtomicUsize,
     patience: Duration,
     gate: Mutex<Gate>,
+    /// CPU time left for clients.
+    budget: Mutex<Budget>,
 }
 
 impl Places {
     /// Serve clients, one after the other, until the server ends.
     fn run(&self) {
+        let mut charged = cpu_time();
         loop {
+            self.pay(&mut charged);
             match self.listener.accept() {
-                Ok((stream, _)) if may_ask(&stream) => self.serve(stream),
+                Ok((stream, _)) if may_ask(&stream) => self.serve(stream, &mut charged),
                 Ok(_) => debug!("a client without permission was refused"),
                 // The listener is shut down.
                 Err(error) if error.kind() == ErrorKind::InvalidInput => return,
@@ -216,11 +215,23 @@ impl Places {
         }
     }
 
-    fn serve(&self, stream: UnixStream) {
+    /// Charge the CPU time of this thread since it was at `charged`. Wait until the budget allows
+    /// more.
+    fn pay(&self, charged: &mut Duration) {
+        let now = cpu_time();
+        self.budget.lock().charge(now.saturating_sub(std::mem::replace(charged, now)));
+        loop {
+            let pause = self.budget.lock().pause(Instant::now());
+            let Some(pause) = pause else { return };
+            sleep(pause);
+        }
+    }
+
+    fn serve(&self, stream: UnixStream, charged: &mut Duration) {
         self.taken.fetch_add(1, Relaxed);
         let mut client =
             Connection { places: self, stream, input: Vec::new(), ended: false, last: None, has_place: true };
-        if let Err(error) = client.serve() {
+        if let Err(error) = client.serve(charged) {
             debug!("a client is gone: {error}");
         }
         if client.has_place {
@@ -249,21 +260,23 @@ struct Connection<'a> {
 
 impl Connection<'_> {
     /// Answer the client's requests until it leaves.
-    fn serve(&mut self) -> io::Result<()> {
+    fn serve(&mut self, charged: &mut Duration) -> io::Result<()> {
         self.stream.set_nonblocking(true)?;
         while let Some(line) = self.next_line()? {
             if line.len() > MAX_BYTES {
                 return self.send(&refusal(&format!("a request has {MAX_BYTES} bytes at most; shorten it")));
             }
+            self.places.pay(charged);
             // A client that has gone need not wait for the gate.
             if self.has_gone() {
                 break;
             }
             let mut gate = self.places.gate.lock();
-            let answer = gate.answer(self, &line);
+            let answer = gate.answer(&line, &mut self.last);
             // The client that waits longest is next.
             MutexGuard::unlock_fair(gate);
-            let Some(answer) = answer else { break };
+            let Some((answer, spent)) = answer else { break };
+            self.places.budget.lock().charge(spent);
             self.send(&answer)?;
         }
         Ok(())
