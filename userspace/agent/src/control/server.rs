@@ -11,18 +11,19 @@
 //!
 //! # Approach
 //!
-//! [`MAX_CLIENTS`] threads accept clients, and each serves one client until it leaves. Further
-//! clients wait in the kernel's queue, first come, first served. A thread that has a request takes
-//! the [`Gate`], passes the request to the main thread, and encodes the answer. The main thread
-//! waits for requests together with its other sources, and answers at once.
+//! One thread polls the listener and all clients, and does a little work for each in turn: it reads
+//! and writes what is possible at once, and answers one request. It passes the request to the main
+//! thread, which waits for requests together with its other sources, and encodes the answer. A
+//! thread for each client would cost a flood, and thus the machine, three times as much.
 //!
 //! # Invariants
 //!
 //! * Only root and the user that runs the scheduler are served. The directory has mode 0700 and the
 //!   socket 0600. The kernel reports the client's user (SO_PEERCRED).
-//! * A client ends that takes longer than [`PATIENCE`] to send a request that it has begun, or to
-//!   read an answer. So does one whose request is longer than [`MAX_BYTES`], after a refusal.
-//! * If another client waits for a place, a client ends that does nothing for [`GRACE`]. A silent
+//! * At most [`MAX_CLIENTS`] clients are connected. One more replaces the client that has been
+//!   silent longest. It waits in the kernel's queue while requests of all clients wait.
+//! * A client ends that makes no progress for [`PATIENCE`] in the middle of a request or of an
+//!   answer. So does one whose request is longer than [`MAX_BYTES`], after a refusal. A silent
 //!   client that is in no other's way may stay for ever.
 //! * A client that hangs up withdraws its requests. A client that only shuts down its sending side
 //!   still gets its answers.
@@ -30,7 +31,7 @@
 //! * Clients, those that only connect included, take no more CPU time than their [`Budget`] allows.
 //! * The main thread never waits for a client. No scheduling decision waits for this code:
 //!   scheduling continues while this process sleeps.
-//! * Without new clients and requests nothing wakes a thread.
+//! * Without new clients and requests nothing wakes the thread.
 //!
 //! # Limits
 //!
@@ -42,8 +43,6 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -52,8 +51,7 @@ use crossbeam::channel::{Receiver, Sender, unbounded};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{Shutdown, getsockopt, shutdown, sockopt::PeerCredentials};
 use nix::time::{ClockId, clock_gettime};
-use parking_lot::{Mutex, MutexGuard};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::client::PATH;
 use super::protocol::{Answer, Instance, Request, refusal, reply};
@@ -61,21 +59,19 @@ use crate::bpf::Stats;
 use crate::budget::Budget;
 
 /// Most clients at a time.
-pub(super) const MAX_CLIENTS: usize = 8;
+pub(super) const MAX_CLIENTS: usize = 64;
 /// Longest request [bytes]. A path may have 4096 bytes, and JSON makes up to six of each.
 pub(super) const MAX_BYTES: usize = 32 << 10;
-/// Longest time for the rest of a request, and for reading an answer.
+/// Longest wait for more of a request, and for a client that reads more of an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time without progress after which a client makes room for a waiting one.
-const GRACE: Duration = Duration::from_millis(300);
-/// Time for a free thread to accept a new client, before others look again whether it waits.
-const BEAT: Duration = Duration::from_millis(10);
-/// Pause in accepting clients after the system refused one.
+/// Pause after the system refused a client.
 const RECOVERY: Duration = Duration::from_millis(100);
 /// Clients take at most 1/`SHARE` of a CPU.
-const SHARE: u32 = 2;
+const SHARE: u32 = 4;
 /// Most CPU time for clients that is saved up.
 const BURST: Duration = Duration::from_millis(500);
+/// Flags of a client that has closed its socket.
+const HUNG_UP: PollFlags = PollFlags::POLLHUP.union(PollFlags::POLLERR).union(PollFlags::POLLNVAL);
 
 /// Open a listening socket with these modes, in place of whatever file is there.
 pub(crate) fn listen(path: &Path, directory_mode: u32, socket_mode: u32) -> Result<UnixListener> {
@@ -98,12 +94,12 @@ pub(crate) fn listen(path: &Path, directory_mode: u32, socket_mode: u32) -> Resu
     Ok(listener)
 }
 
-/// The socket and its threads. Dropping it ends them, each after the request that it handles.
+/// The socket and its thread. Dropping it ends the thread.
 pub(crate) struct Server {
     requests: Receiver<Request>,
     answers: Sender<(Answer, Duration)>,
     path: PathBuf,
-    places: Arc<Places>,
+    listener: UnixListener,
 }
 
 impl Server {
@@ -115,24 +111,21 @@ impl Server {
     /// Serve on `path`, and wait for a client at most as long as `patience`.
     pub(super) fn patient(path: &Path, patience: Duration) -> Result<Self> {
         let listener = listen(path, 0o700, 0o600)?;
+        listener.set_nonblocking(true).context("cannot prepare the socket")?;
         let (ask, requests) = unbounded();
         let (answers, answered) = unbounded();
-        let places = Arc::new(Places {
-            listener,
-            taken: AtomicUsize::new(0),
+        let service = Service {
+            listener: listener.try_clone().context("cannot prepare the socket")?,
+            main_thread: MainThread { ask, answered },
+            clients: Vec::new(),
             patience,
-            gate: Mutex::new(Gate { ask, answered }),
-            budget: Mutex::new(Budget::new(SHARE, BURST, Instant::now())),
-        });
-        let server = Self { requests, answers, path: path.to_owned(), places };
-        for _ in 0..MAX_CLIENTS {
-            let places = Arc::clone(&server.places);
-            std::thread::Builder::new()
-                .name("socket".into())
-                .spawn(move || places.run())
-                .context("cannot start a thread for the socket")?;
-        }
-        Ok(server)
+            share: Share { budget: Budget::new(SHARE, BURST, Instant::now()), charged: Duration::ZERO },
+        };
+        std::thread::Builder::new()
+            .name("socket".into())
+            .spawn(move || service.run())
+            .context("cannot start a thread for the socket")?;
+        Ok(Self { requests, answers, path: path.to_owned(), listener })
     }
 
     /// Return the channel on which requests arrive.
@@ -144,31 +137,36 @@ impl Server {
     pub(crate) fn answer(&self, request: Request, instance: &mut dyn Instance) {
         let before = cpu_time();
         let answer = request.answer(instance);
-        // Sending fails only when the threads have ended, and then no client waits.
+        // Sending fails only when the thread has ended, and then no client waits.
         let _ = self.answers.send((answer, cpu_time().saturating_sub(before)));
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // This wakes all threads that wait.
-        let _ = shutdown(self.places.listener.as_raw_fd(), Shutdown::Both);
+        // This wakes the thread.
+        let _ = shutdown(self.listener.as_raw_fd(), Shutdown::Both);
         // Later clients find no server. The file may be gone already.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// The way to the main thread, for one request at a time.
-struct Gate {
+/// Return the CPU time of this thread.
+fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+/// The way to the main thread.
+struct MainThread {
     ask: Sender<Request>,
     /// Answers, with the CPU time that each took the main thread.
     answered: Receiver<(Answer, Duration)>,
 }
 
-impl Gate {
-    /// Answer a line of this client, and return the CPU time that this took the main thread. Return
-    /// None if the main thread has gone.
-    fn answer(&mut self, line: &[u8], last: &mut Option<Stats>) -> Option<(Vec<u8>, Duration)> {
+impl MainThread {
+    /// Answer a line of a client that received the statistics `last`. Return the answer, and the
+    /// CPU time that it took the main thread. Return None if the main thread has gone.
+    fn answer(&self, line: &[u8], last: &mut Option<Stats>) -> Option<(Vec<u8>, Duration)> {
         let mut spent = Duration::ZERO;
         let ask = |request| {
             self.ask.send(request).ok()?;
@@ -180,63 +178,137 @@ impl Gate {
     }
 }
 
-/// Return the CPU time of this thread.
-fn cpu_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+/// CPU time left for clients.
+struct Share {
+    budget: Budget,
+    /// CPU time of this thread up to which clients were charged.
+    charged: Duration,
 }
 
-/// What the threads share: a place for a client in each of them.
-struct Places {
+impl Share {
+    /// Charge the CPU time of this thread since the last call. Return how long clients have to wait,
+    /// None if they need not.
+    fn pause(&mut self) -> Option<Duration> {
+        let now = cpu_time();
+        self.budget.charge(now.saturating_sub(std::mem::replace(&mut self.charged, now)));
+        self.budget.pause(Instant::now())
+    }
+}
+
+/// The thread of the socket.
+struct Service {
     listener: UnixListener,
-    /// Threads that have a client.
-    taken: AtomicUsize,
+    main_thread: MainThread,
+    /// In the order of their turns.
+    clients: Vec<Client>,
     patience: Duration,
-    gate: Mutex<Gate>,
-    /// CPU time left for clients.
-    budget: Mutex<Budget>,
+    share: Share,
 }
 
-impl Places {
-    /// Serve clients, one after the other, until the server ends.
-    fn run(&self) {
-        let mut charged = cpu_time();
+impl Service {
+    /// Serve until the listener is shut down or the main thread has gone.
+    fn run(mut self) {
         loop {
-            self.pay(&mut charged);
+            let pause = self.share.pause();
+            let (listener, clients) = match self.wait(pause) {
+                Ok(happened) => happened,
+                Err(nix::Error::EINTR) => continue,
+                Err(error) => return warn!("the socket is closed, for poll failed: {error}"),
+            };
+            if listener.intersects(HUNG_UP) {
+                return;
+            }
+            for (client, happened) in self.clients.iter_mut().zip(clients) {
+                client.attend(happened, self.patience);
+            }
+            if self.answer().is_none() {
+                return;
+            }
+            // The next poll() shows which of the new clients have hung up.
+            if listener.contains(PollFlags::POLLIN) {
+                self.accept();
+            }
+            self.clients.retain(|client| !client.has_gone());
+        }
+    }
+
+    /// Wait for something to do. Return what happened to the listener, and to each client. During a
+    /// `pause` only answers are written.
+    fn wait(&self, pause: Option<Duration>) -> nix::Result<(PollFlags, Vec<PollFlags>)> {
+        let now = Instant::now();
+        let works = pause.is_none();
+        let accepts = if works && self.has_room() { PollFlags::POLLIN } else { PollFlags::empty() };
+        let mut fds = vec![PollFd::new(self.listener.as_fd(), accepts)];
+        // poll() reports a hang-up even if no event is requested.
+        fds.extend(
+            self.clients.iter().map(|client| PollFd::new(client.stream.as_fd(), client.events(works))),
+        );
+        let at_once = (works && self.clients.iter().any(|client| client.due)).then_some(Duration::ZERO);
+        let deadlines = self.clients.iter().filter(|client| client.is_midway());
+        let deadlines = deadlines.map(|client| (client.since + self.patience).saturating_duration_since(now));
+        let timeout = deadlines.chain(pause).chain(at_once).min();
+        // Round up: otherwise the loop would poll a hundred times in the last half millisecond.
+        let timeout = timeout.map_or(PollTimeout::NONE, |timeout| {
+            PollTimeout::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
+        });
+        poll(&mut fds, timeout)?;
+        // Treat flags that nix does not know as an error.
+        let mut happened = fds.iter().map(|fd| fd.revents().unwrap_or(PollFlags::POLLERR));
+        Ok((happened.next().unwrap_or(PollFlags::POLLERR), happened.collect()))
+    }
+
+    /// Return true if one more client has a place: a free one, or that of a silent client.
+    fn has_room(&self) -> bool {
+        self.clients.len() < MAX_CLIENTS || self.clients.iter().any(|client| !client.due)
+    }
+
+    /// Accept clients that wait, at most as many as there are places.
+    fn accept(&mut self) {
+        for _ in 0..MAX_CLIENTS {
+            if !self.has_room() {
+                return;
+            }
             match self.listener.accept() {
-                Ok((stream, _)) if may_ask(&stream) => self.serve(stream, &mut charged),
+                Ok((stream, _)) if may_ask(&stream) && stream.set_nonblocking(true).is_ok() => {
+                    if self.clients.len() >= MAX_CLIENTS {
+                        self.dismiss();
+                    }
+                    self.clients.push(Client::new(stream));
+                }
                 Ok(_) => debug!("a client without permission was refused"),
-                // The listener is shut down.
-                Err(error) if error.kind() == ErrorKind::InvalidInput => return,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => {
                     debug!("a client could not be accepted: {error}");
-                    sleep(RECOVERY);
+                    self.dismiss();
+                    return sleep(RECOVERY);
                 }
             }
         }
     }
 
-    /// Charge the CPU time of this thread since it was at `charged`. Wait until the budget allows
-    /// more.
-    fn pay(&self, charged: &mut Duration) {
-        let now = cpu_time();
-        self.budget.lock().charge(now.saturating_sub(std::mem::replace(charged, now)));
-        loop {
-            let pause = self.budget.lock().pause(Instant::now());
-            let Some(pause) = pause else { return };
-            sleep(pause);
+    /// End the client that has been silent longest.
+    fn dismiss(&mut self) {
+        let silent = self.clients.iter().enumerate().filter(|(_, client)| !client.due);
+        if let Some((at, _)) = silent.min_by_key(|(_, client)| client.since) {
+            self.clients.remove(at);
         }
     }
 
-    fn serve(&self, stream: UnixStream, charged: &mut Duration) {
-        self.taken.fetch_add(1, Relaxed);
-        let mut client =
-            Connection { places: self, stream, input: Vec::new(), ended: false, last: None, has_place: true };
-        if let Err(error) = client.serve(charged) {
-            debug!("a client is gone: {error}");
+    /// Answer one request of each client, as far as the budget allows. Return None if the main
+    /// thread has gone.
+    fn answer(&mut self) -> Option<()> {
+        let mut skipped = None;
+        for (at, client) in self.clients.iter_mut().enumerate().filter(|(_, client)| client.due) {
+            if self.share.pause().is_some() {
+                skipped = Some(at);
+                break;
+            }
+            let spent = client.answer(&self.main_thread)?;
+            self.share.budget.charge(spent);
         }
-        if client.has_place {
-            self.taken.fetch_sub(1, Relaxed);
-        }
+        // The first client that was skipped has the first turn of the next round.
+        self.clients.rotate_left(skipped.unwrap_or(0));
+        Some(())
     }
 }
 
@@ -246,137 +318,124 @@ fn may_ask(stream: &UnixStream) -> bool {
     getsockopt(stream, PeerCredentials).is_ok_and(|peer| peer.uid() == 0 || peer.uid() == own)
 }
 
-/// A client: its socket, what it has sent, and the statistics that it received last.
-struct Connection<'a> {
-    places: &'a Places,
+/// A client: its socket, what it has sent and has not received yet, and the statistics that it
+/// received last.
+struct Client {
     stream: UnixStream,
     input: Vec<u8>,
+    output: Vec<u8>,
+    /// A request can be answered: it is complete, and the answers before it are sent.
+    due: bool,
     /// The client will send no more. Its requests are still answered.
     ended: bool,
+    broken: bool,
+    /// Time of its last progress.
+    since: Instant,
     last: Option<Stats>,
-    /// False once the client has made room for another one.
-    has_place: bool,
 }
 
-impl Connection<'_> {
-    /// Answer the client's requests until it leaves.
-    fn serve(&mut self, charged: &mut Duration) -> io::Result<()> {
-        self.stream.set_nonblocking(true)?;
-        while let Some(line) = self.next_line()? {
-            if line.len() > MAX_BYTES {
-                return self.send(&refusal(&format!("a request has {MAX_BYTES} bytes at most; shorten it")));
-            }
-            self.places.pay(charged);
-            // A client that has gone need not wait for the gate.
-            if self.has_gone() {
-                break;
-            }
-            let mut gate = self.places.gate.lock();
-            let answer = gate.answer(&line, &mut self.last);
-            // The client that waits longest is next.
-            MutexGuard::unlock_fair(gate);
-            let Some((answer, spent)) = answer else { break };
-            self.places.budget.lock().charge(spent);
-            self.send(&answer)?;
-        }
-        Ok(())
+impl Client {
+    /// Return a client that has just connected, with what it has sent already.
+    fn new(stream: UnixStream) -> Self {
+        let mut client = Self {
+            stream,
+            input: Vec::new(),
+            output: Vec::new(),
+            due: false,
+            ended: false,
+            broken: false,
+            since: Instant::now(),
+            last: None,
+        };
+        client.exchange();
+        client
     }
 
-    /// Return the next line without its end, or the beginning of one that is too long. Return None
-    /// at the end of the input.
-    fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let mut begun = (!self.input.is_empty()).then(Instant::now);
-        loop {
-            if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
-                let mut line: Vec<u8> = self.input.drain(..=end).collect();
-                line.pop();
-                return Ok(Some(line));
-            }
-            if self.ended || self.input.len() > MAX_BYTES {
-                return Ok(Some(std::mem::take(&mut self.input)).filter(|rest| !rest.is_empty()));
-            }
-            self.wait(PollFlags::POLLIN, begun.map(|begun| begun + self.places.patience))?;
-            let mut bytes = [0; 4096];
-            match self.stream.read(&mut bytes) {
-                Ok(0) => self.ended = true,
-                Ok(count) => {
-                    begun.get_or_insert_with(Instant::now);
-                    self.input.extend_from_slice(&bytes[..count]);
-                }
-                Err(error) => pass_over(error)?,
-            }
+    /// Return the events to wait for. Without `works` only answers are written.
+    fn events(&self, works: bool) -> PollFlags {
+        if !self.output.is_empty() {
+            PollFlags::POLLOUT
+        } else if works && !self.due && !self.ended {
+            PollFlags::POLLIN
+        } else {
+            PollFlags::empty()
         }
     }
 
-    fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        let until = Instant::now() + self.places.patience;
-        while !bytes.is_empty() {
-            match self.stream.write(bytes) {
-                Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
-                Err(error) => {
-                    pass_over(error)?;
-                    self.wait(PollFlags::POLLOUT, Some(until))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Wait for one of `events` of the client, or for its end.
-    ///
-    /// # Errors
-    /// The time is over, the server ends, or the client makes room for another one.
-    fn wait(&mut self, events: PollFlags, until: Option<Instant>) -> io::Result<()> {
-        let since = Instant::now();
-        loop {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return Err(ErrorKind::TimedOut.into());
-            }
-            let mut fds = [
-                PollFd::new(self.stream.as_fd(), events),
-                PollFd::new(self.places.listener.as_fd(), PollFlags::POLLIN),
-            ];
-            let timeout = left.map_or(PollTimeout::NONE, |left| {
-                PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
-            });
-            match poll(&mut fds, timeout) {
-                Err(nix::Error::EINTR) | Ok(0) => continue,
-                result => result?,
-            };
-            // Treat flags that nix does not know as an error.
-            let [client, listener] = fds.map(|fd| fd.revents().unwrap_or(PollFlags::POLLERR));
-            if !client.is_empty() {
-                return Ok(());
-            }
-            if listener.contains(PollFlags::POLLHUP) || since.elapsed() >= GRACE && self.makes_room() {
-                return Err(ErrorKind::ConnectionAborted.into());
-            }
-            sleep(BEAT);
+    /// Act on what happened to the client.
+    fn attend(&mut self, happened: PollFlags, patience: Duration) {
+        if happened.intersects(HUNG_UP) || self.is_midway() && self.since.elapsed() >= patience {
+            (self.broken, self.due) = (true, false);
+        } else if !happened.is_empty() {
+            self.exchange();
         }
     }
 
-    /// Give the place up if all are taken. Return true in that case. One waiting client thus ends
-    /// one silent client, not all of them.
-    fn makes_room(&mut self) -> bool {
-        let given = self.places.taken.compare_exchange(MAX_CLIENTS, MAX_CLIENTS - 1, Relaxed, Relaxed);
-        self.has_place = given.is_err();
-        given.is_ok()
+    /// Return true if the client has begun to send a request, or to receive an answer.
+    fn is_midway(&self) -> bool {
+        !self.output.is_empty() || !self.input.is_empty() && !self.due
     }
 
-    /// Return true if the client has closed its socket.
+    /// Return true if the client hung up, is too slow, or has received all its answers.
     fn has_gone(&self) -> bool {
-        let mut fds = [PollFd::new(self.stream.as_fd(), PollFlags::empty())];
-        // poll() reports a hang-up even if no event is requested.
-        poll(&mut fds, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+        self.broken || self.ended && self.output.is_empty() && !self.due
     }
-}
 
-/// Return the error unless the call can be repeated.
-fn pass_over(error: io::Error) -> io::Result<()> {
-    match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(()),
-        _ => Err(error),
+    /// Read or write what is possible at once. Nothing is read while a request waits.
+    fn exchange(&mut self) {
+        let result = if !self.output.is_empty() {
+            self.write()
+        } else if self.line_length().is_none() {
+            self.read()
+        } else {
+            Ok(())
+        };
+        match result {
+            Ok(()) => self.since = Instant::now(),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => {
+                debug!("a client is gone: {error}");
+                self.broken = true;
+            }
+        }
+        self.due = self.output.is_empty() && self.line_length().is_some();
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        let mut bytes = [0; 4096];
+        let count = self.stream.read(&mut bytes)?;
+        self.ended = count == 0;
+        self.input.extend_from_slice(&bytes[..count]);
+        Ok(())
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let count = self.stream.write(&self.output)?;
+        self.output.drain(..count);
+        Ok(())
+    }
+
+    /// Return the length of the next line with its end, or of one that is too long or the last.
+    fn line_length(&self) -> Option<usize> {
+        let end = self.input.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+        let rest = self.input.len();
+        end.or((rest > MAX_BYTES || self.ended && rest > 0).then_some(rest))
+    }
+
+    /// Answer the next request. Return the CPU time that this took the main thread, None if that
+    /// has gone.
+    fn answer(&mut self, main_thread: &MainThread) -> Option<Duration> {
+        let line: Vec<u8> = self.input.drain(..self.line_length().unwrap_or(0)).collect();
+        let mut spent = Duration::ZERO;
+        if line.len() > MAX_BYTES {
+            self.output = refusal(&format!("a request has {MAX_BYTES} bytes at most; shorten it"));
+            self.ended = true;
+            self.input.clear();
+        } else {
+            (self.output, spent) = main_thread.answer(&line, &mut self.last)?;
+        }
+        self.exchange();
+        Some(spent)
     }
 }
 
