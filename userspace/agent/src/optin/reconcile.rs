@@ -199,12 +199,13 @@ fn recorded(id: Id, first: &Journal, then: &Journal) -> Option<Previous> {
 }
 
 /// Return the state that a thread with inherited SCHED_EXT would have without the agent. It is the
-/// recorded state of its maker, or the state to which that was restored.
+/// present state of its maker, or the recorded one while the maker has SCHED_EXT itself. A record
+/// may be older than the present state, if the maker changed its policy before it was switched.
 fn inherited(thread: &SeenThread, first: &Journal, then: &Journal) -> Previous {
     let now = |maker: Maker| {
         policy::is_switched(maker.policy).then_some(Previous { policy: maker.policy, nice: maker.nice })
     };
-    let maker = thread.maker.and_then(|maker| recorded(maker.id, first, then).or_else(|| now(maker)));
+    let maker = thread.maker.and_then(|maker| now(maker).or_else(|| recorded(maker.id, first, then)));
     match maker {
         // Only a SCHED_IDLE maker had its nice value changed, and its children inherited the
         // change.

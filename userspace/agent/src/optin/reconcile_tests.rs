@@ -210,6 +210,10 @@ fn children_are_taken_to_have_had_what_their_makers_had() {
         SeenThread { nice: IDLE_NICE, maker: maker(1, 10, IDLE, 7), ..thread(5, 14, EXT, Place::Released) };
     let restored = Action::Restore(late.id, Previous { policy: IDLE, nice: 7 });
     assert_eq!(reconcile(&[late], &Journal::new()).actions, [restored]);
+    // The maker was recorded, but changed its policy before it was switched.
+    let own = SeenThread { maker: maker(1, 10, NORMAL, 0), ..thread(5, 14, EXT, Place::Released) };
+    let normal = Action::Restore(own.id, Previous { policy: NORMAL, nice: 0 });
+    assert_eq!(reconcile(&[own], &plan.record).actions, [normal]);
 }
 
 #[test]

@@ -194,9 +194,9 @@ impl Sim {
             (child.attr.policy, child.natural.0) = (NORMAL, NORMAL);
         }
         // The agent finds makers by process, and a thread other than the first may have another
-        // policy.
-        let first = self.threads.get(&parent.process).map(|first| first.natural);
-        let differs = first.is_none_or(|first| first.0 != child.natural.0)
+        // policy, or be known where the first is not.
+        let first = self.threads.get(&parent.process);
+        let differs = first.is_none_or(|first| first.orphan || first.natural.0 != child.natural.0)
             || (child.natural.0 == IDLE && parent.process != maker);
         child.orphan |= child.attr.policy == EXT && !parent.native && differs;
         let (policy, cgroup) = (child.attr.policy, child.cgroup);
