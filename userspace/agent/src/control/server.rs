@@ -200,7 +200,7 @@ struct Service {
     listener: UnixListener,
     main_thread: MainThread,
     /// In the order of their turns.
-    clients: Vec<Client>,
+    clients: Vec<Connection>,
     patience: Duration,
     share: Share,
 }
@@ -273,7 +273,7 @@ impl Service {
                     if self.clients.len() >= MAX_CLIENTS {
                         self.dismiss();
                     }
-                    self.clients.push(Client::new(stream));
+                    self.clients.push(Connection::new(stream));
                 }
                 Ok(_) => debug!("a client without permission was refused"),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
@@ -318,9 +318,9 @@ fn may_ask(stream: &UnixStream) -> bool {
     getsockopt(stream, PeerCredentials).is_ok_and(|peer| peer.uid() == 0 || peer.uid() == own)
 }
 
-/// A client: its socket, what it has sent and has not received yet, and the statistics that it
+/// A client's connection: its socket, what it has sent and has not received yet, and the statistics that it
 /// received last.
-struct Client {
+struct Connection {
     stream: UnixStream,
     input: Vec<u8>,
     output: Vec<u8>,
@@ -334,7 +334,7 @@ struct Client {
     last: Option<Stats>,
 }
 
-impl Client {
+impl Connection {
     /// Return a client that has just connected, with what it has sent already.
     fn new(stream: UnixStream) -> Self {
         let mut client = Self {
