@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # SPDX-FileCopyrightText: 2026 The scx_bias authors
 # loads.sh BEFORE UNDER: evaluate BEFORE under the default scheduler, then UNDER under scx_bias, and
-# record whether it is still loaded. The guest ends with it loaded.
+# record whether it is still loaded. The guest ends with it loaded. BEFORE may set MORE_OPTIONS.
 . "${0%/*}/common.sh"
 
 cp "$OUT/loads" /run/loads
@@ -20,7 +20,8 @@ loads() {
 eval "$1"
 
 calibrate
-load "$BIAS" --capacity-file /run/capacity.json
+# shellcheck disable=SC2086
+load "$BIAS" --capacity-file /run/capacity.json $MORE_OPTIONS
 wait_answer
 sleep 1
 
