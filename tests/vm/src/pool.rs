@@ -34,7 +34,7 @@ use crate::verdict::Verdict;
 /// Variable with the path of the socket.
 const VARIABLE: &str = "BIAS_VM_POOL";
 /// Guests that may wait for a command, if there is memory for them.
-const IDLE: usize = 6;
+const IDLE: usize = 16;
 
 /// What a guest has: kernel, machine, emulation, and memory in MiB.
 type Kind = (String, String, bool, u32);
