@@ -3,8 +3,9 @@
 //! The command line of bias-bench, and its short commands: work, list, sim, man and completions.
 
 mod ab;
+mod evidence;
 
-use crate::ab::metric::{self, Direction};
+use crate::ab::metric;
 use crate::ab::{suites, workload};
 use crate::cost::CostOptions;
 use crate::demo::DemoOptions;
@@ -61,6 +62,8 @@ enum Command {
     Ab(Box<ab::AbArgs>),
     Report(ab::ReportArgs),
     Compare(ab::CompareArgs),
+    Record(evidence::RecordArgs),
+    Results(evidence::ResultsArgs),
     List(ListArgs),
     Sim(SimArgs),
     Completions(CompletionsArgs),
@@ -86,6 +89,8 @@ fn run(command: Command) -> Result<u8> {
         Command::Demo(options) => options.print(demo::run).map(drop),
         Command::Report(args) => args.run(),
         Command::Compare(args) => args.run(),
+        Command::Record(args) => args.run(),
+        Command::Results(args) => args.run(),
         Command::List(args) => args.run(),
         Command::Completions(args) => args.run(Cli::command()),
         Command::Man(args) => args.run(Cli::command()),
@@ -224,11 +229,7 @@ fn list() -> String {
     }
     out += "\nMetrics (name, unit, better)\n";
     for metric in metric::METRICS {
-        let better = match metric.direction {
-            Direction::Higher => "higher",
-            Direction::Lower => "lower",
-            Direction::Neutral => "",
-        };
+        let better = metric.direction.to_string();
         let _ = writeln!(out, "  {:26} {:5} {:7} {}", metric.name, metric.unit, better, metric.about);
     }
     out

@@ -12,7 +12,8 @@
 //!   a scheduler), [`emulation`] (the VM's clocks), [`files`], [`options`], [`progress`];
 //! * measurements: [`measure`], [`solo`], [`mix`], [`once`], [`ratio`], [`pingpong`],
 //!   [`cost`], [`demo`], and the comparison of schedulers, [`ab`]. Each takes options that the
-//!   command line fills, and returns a serialisable report. [`cli`] is the command line.
+//!   command line fills, and returns a serialisable report. [`evidence`] backs the documents'
+//!   claims with recorded comparisons of a tree ([`source`]). [`cli`] is the command line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod ab;
@@ -23,6 +24,7 @@ pub mod cpus;
 pub mod demo;
 pub mod emulation;
 pub mod error;
+pub mod evidence;
 pub mod files;
 pub mod measure;
 pub mod metrics;
@@ -36,6 +38,7 @@ pub mod ratio;
 pub mod sched;
 pub mod shared;
 pub mod solo;
+pub mod source;
 pub mod spec;
 pub mod task;
 pub mod work;

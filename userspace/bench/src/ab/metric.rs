@@ -17,6 +17,7 @@
 //! unknown.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Direction in which a metric is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -28,6 +29,17 @@ pub enum Direction {
     Lower,
     /// Neither is better: the metric explains others.
     Neutral,
+}
+
+impl fmt::Display for Direction {
+    /// Write the word for "better if", nothing for a neutral metric.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Higher => "higher",
+            Self::Lower => "lower",
+            Self::Neutral => "",
+        })
+    }
 }
 
 /// One metric.

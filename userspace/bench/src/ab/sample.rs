@@ -20,6 +20,7 @@
 //! The cells that a block must have are derived from the samples. A block without any sample of an
 //! arm is still valid. That arm has failed and was dropped, but the pairs of the other arms count.
 
+use crate::source::Source;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -112,6 +113,9 @@ pub struct Run {
     pub kernel: String,
     /// Host of the run.
     pub host: Host,
+    /// Tree that was measured. None outside of a git repository of scx_bias.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
     /// Command line that repeats the run.
     pub command: String,
     /// Gate of the run, if it has one.
@@ -145,6 +149,7 @@ impl Default for Run {
             emulated: false,
             kernel: String::new(),
             host: Host::default(),
+            source: None,
             command: String::new(),
             gate: None,
             complete: false,

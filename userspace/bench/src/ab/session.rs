@@ -29,9 +29,10 @@ use super::runner::{BUDGET_USED, BootProgress, Job, Outcome};
 use super::sample::{self, Host, Run, RunCell};
 use super::store::{self, Store};
 use super::vm::Vm;
+use crate::source::Source;
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -247,6 +248,7 @@ fn describe(options: &SessionOptions) -> Result<Run> {
         emulated: options.vm.as_ref().is_some_and(|vm| vm.emulation),
         kernel: options.vm.as_ref().map_or_else(release, |vm| vm.kernel.clone()),
         host: host(),
+        source: Source::of(Path::new(".")),
         command: options.command.clone(),
         ..Run::default()
     })
@@ -312,6 +314,7 @@ fn of_run(run: &Run) -> Vec<Named> {
         ("seed", run.seed.to_string()),
         ("stretch", run.stretch.to_string()),
         ("dead zone", run.dead_zone.to_string()),
+        ("code", run.source.as_ref().map_or_else(String::new, |source| source.digests.to_string())),
     ]
 }
 
