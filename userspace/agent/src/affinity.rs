@@ -150,7 +150,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn restricting_a_thread_leaves_it_these_cpus() {
+    fn a_restricted_thread_keeps_only_the_given_cpus() {
         let all = allowed().unwrap();
         assert!(!all.is_empty());
         // In a thread of its own, so that other tests keep their CPUs.
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_not_there_now_may_be_later_and_one_that_cannot_be_may_not() {
+    fn a_missing_cpu_may_come_later_and_an_impossible_one_may_not() {
         for (cpu, exit) in [(1022, Exit::Runtime), (u32::MAX, Exit::Kernel)] {
             let failure = pin(cpu);
             assert!(failure.is_err_and(|f| f.exit == exit && f.message.contains("bring the CPU online")));

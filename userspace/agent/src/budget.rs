@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_took_an_hour_does_not_end_all_work_for_hours() {
+    fn work_that_took_an_hour_does_not_block_further_work() {
         let start = Instant::now();
         let mut budget = Budget::new(4, Duration::from_millis(500), start);
         budget.charge(Duration::from_secs(3600));

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_goes_while_it_is_measured_is_left_out_of_the_next_try() {
+    fn a_cpu_that_goes_offline_is_left_out_of_the_next_attempt() {
         let now = Topology::read().unwrap();
         let mut before = now.clone();
         before.cpus.push(Cpu { cpu: 1022, core: 1022, llc: 0, node: 0 });
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_pass_is_given_up_and_has_not_the_code_of_what_cannot() {
+    fn only_runtime_failures_are_retried_and_each_keeps_its_code() {
         let tries = |failure: fn(&'static str) -> Failure| {
             let mut tries = 0;
             let result = persistently(Duration::ZERO, || {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_before_siblings_were_priced_is_not_reused_where_there_are_any() {
+    fn a_table_without_sibling_costs_is_not_reused_with_siblings() {
         let mut capacity = capacity();
         assert!(capacity.has_sibling_costs());
         capacity.table.cpus[2].core = 1;

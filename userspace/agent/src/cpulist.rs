@@ -57,7 +57,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn reads_what_the_kernel_writes() {
+    fn reads_the_kernels_format() {
         assert_eq!(parse("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
         assert_eq!(parse("\n"), Some(vec![]));
         for bad in ["a", "3-1", "1,,2", "-1", "0-4294967295", "1-"] {

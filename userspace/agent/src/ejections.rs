@@ -98,7 +98,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn the_last_are_kept_in_order(reasons in prop::collection::vec("\\PC{0,40}", 0..9)) {
+        fn the_last_ejections_are_kept_in_order(reasons in prop::collection::vec("\\PC{0,40}", 0..9)) {
             let directory = tempfile::tempdir().unwrap();
             let run = directory.path().join("run");
             reasons.iter().for_each(|reason| remember(&run, reason).unwrap());
@@ -107,7 +107,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_a_list(text in "(\\PC|\n){0,200}") {
+        fn any_text_gives_a_list(text in "(\\PC|\n){0,200}") {
             let directory = tempfile::tempdir().unwrap();
             std::fs::write(directory.path().join(FILE), text).unwrap();
             prop_assert!(last(directory.path()).len() <= KEPT);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_private_and_follows_no_link() {
+    fn the_file_is_private_and_follows_no_link() {
         let directory = tempfile::tempdir().unwrap();
         let run = directory.path().join("run");
         std::fs::write(directory.path().join("other"), "").unwrap();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_told_with_its_time() {
+    fn each_ejection_is_listed_with_its_age() {
         let ejections = [Ejection { at_ms: 1000, reason: "runnable task stall".to_owned() }];
         assert_eq!(lines(&ejections, 66_000), ["1 min 5 s ago: runnable task stall"]);
         // The clock was set back.

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_number_is_read_where_there_is_one() {
+    fn the_third_number_of_a_release_is_optional() {
         for (release, third) in [("7.1.13+deb14-amd64", 13), ("7.1-rc2", 0), ("7.1", 0), ("7.1.0-rc2", 0)] {
             assert_eq!(version(release), Some((7, 1, third)), "{release}");
         }

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_evenly_apart() {
+    fn places_are_evenly_spaced() {
         let chase = Chase::new(96 * LINE_BYTES).unwrap();
         let places = chase.places(3);
         assert_eq!((places.len(), places[0]), (3, chase.line(0) as usize));

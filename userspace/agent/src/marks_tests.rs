@@ -63,7 +63,7 @@ fn a_process_has_hints_from_its_request_to_its_end() {
 }
 
 #[test]
-fn a_process_speaks_for_itself_only() {
+fn a_process_can_announce_only_itself() {
     let fixture = Fixture::new();
     assert_eq!(told(&fixture.connect(&request(1))).0, Status::Namespace);
     assert_eq!(told(&fixture.connect(&[0; REQUEST_BYTES])).0, Status::Unknown);

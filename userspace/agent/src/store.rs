@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_siblings_cost_each_other_is_kept_and_older_files_get_the_usual() {
+    fn sibling_factors_are_kept_and_older_files_get_defaults() {
         let topology = smt(4);
         let mut calibration = calibration(4, 40);
         for entry in &mut calibration.table.cpus {
@@ -375,13 +375,13 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_machine_fits_the_limit_of_reading() {
+    fn the_file_of_the_largest_machine_fits_the_read_limit() {
         let text = CapacityFile::of(&counted(1024), &Topology::flat(1024)).to_text().unwrap();
         assert!(text.len() as u64 <= safefile::MAX_BYTES, "{} bytes", text.len());
     }
 
     #[test]
-    fn says_what_is_wrong_and_what_to_do() {
+    fn errors_name_the_fault_and_the_remedy() {
         assert!(refusal("").contains("calibrate --output"));
         assert!(refusal(r#"{"version": 3, "cpus": []}"#).contains("has version 3"));
         assert!(refusal(r#"{"version": 1, "cpus": [], "cpu": 1}"#).contains("unknown field"));

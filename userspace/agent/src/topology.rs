@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn identity_names_what_changed() {
+    fn a_difference_of_identities_names_the_change() {
         let identity = MachineIdentity {
             cpu_models: cpu_models("model name\t: A\n\nmodel name: A\n\nmodel name: B"),
             kernel: "1".into(),

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_handed_over_has_no_padding() {
+    fn structs_for_the_kernel_side_have_no_padding() {
         assert_eq!(size_of::<ffi::bias_swap_request>(), 2 * 8 + 4 * 4);
         assert_eq!(size_of::<ffi::bias_work>(), 2 * 2 * 8);
         let work = size_of::<ffi::bias_work>() + size_of::<ffi::bias_profile>();

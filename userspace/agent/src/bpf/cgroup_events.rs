@@ -195,7 +195,7 @@ mod tests {
     use std::io::{Read, Write};
 
     #[test]
-    fn events_are_read_as_they_lie() {
+    fn events_are_parsed_from_their_layout() {
         let mut bytes = Vec::new();
         for ns in [123_456_789_012u64, 99_999_999] {
             bytes.extend(ns.to_ne_bytes());
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bell_rings_when_there_is_something_and_ends_with_its_hearer() {
+    fn the_channel_fires_while_events_wait_and_ends_with_its_receiver() {
         let (mut reader, mut writer) = std::io::pipe().unwrap();
         let needed = Arc::new(());
         let notify = ring_when_readable(reader.as_fd(), Arc::downgrade(&needed)).unwrap();

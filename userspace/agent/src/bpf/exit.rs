@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_an_error_and_a_detach_is_not() {
+    fn an_error_is_an_ejection_and_a_detach_is_not() {
         let report =
             |kind| ExitReport { kind, reason: "runnable task stall".into(), ..ExitReport::default() };
         assert!(report(1026).is_ejection() && !report(66).is_ejection());

@@ -125,7 +125,7 @@ mod tests {
     use anyhow::anyhow;
 
     #[test]
-    fn the_verifiers_last_word_is_the_reason() {
+    fn the_verifiers_last_line_is_the_reason() {
         let said = "libbpf: prog 'bias_enqueue': BPF program load failed: -EACCES\n\
                     libbpf: prog 'bias_enqueue': -- BEGIN PROG LOAD LOG --\n\
                     12: (79) r1 = *(u64 *)(r2 +0)\nR2 invalid mem access 'scalar'\n\

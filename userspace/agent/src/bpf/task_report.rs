@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_task_is_told_in_full() {
+    fn a_known_task_is_reported_in_full() {
         let mut known = raw(7, b"chase");
         (known.running, known.cpu, known.reason, known.slow_ns) = (1, 3, ffi::BIAS_REASON_YIELD, 5_000_000);
         known.profile.stack.permille = [100, 50, 850];
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_task_that_was_not_counted_nothing_is_claimed() {
+    fn an_uncounted_task_has_no_speedup_and_no_stack() {
         let mut unknown = raw(7, b"x");
         (unknown.reason, unknown.profile.bias) = (77, ffi::BIAS_FAST_BIASED);
         let report = TaskReport::from(&unknown);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn names_need_not_be_text_nor_end() {
+    fn names_need_neither_utf8_nor_a_terminator() {
         assert_eq!(TaskReport::from(&raw(1, b"a\xffb")).name, "a\u{fffd}b");
         assert_eq!(TaskReport::from(&raw(1, b"0123456789abcdef")).name.len(), 16);
     }
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn short_reads_are_put_together_and_refusals_are_told() {
+    fn short_reads_are_joined_and_refusals_are_errors() {
         let mut all = bytes(&raw(258, b"drip"));
         all.reverse();
         assert_eq!(parse(&read_all(&mut Drip(all, false)).unwrap())[0].pid, 258);

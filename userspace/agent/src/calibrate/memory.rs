@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn each_goes_on_where_the_one_before_stopped() {
+    fn each_cpu_continues_where_the_previous_one_stopped() {
         let memory = Memory::new(Sizes { middle: None, far: 64 << 10 }).unwrap();
         let places = memory.far.places(4);
         let follow = || {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partly_fitting_set_is_passed_over() {
+    fn a_partly_fitting_set_is_skipped() {
         let growing = |bytes: usize| match bytes >> 10 {
             0..=256 => 300.0,
             257..=512 => 500.0,
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_never_levels_off_does_not_fall_back_to_what_sysfs_says() {
+    fn latency_that_never_levels_off_does_not_fall_back_to_sysfs() {
         assert_eq!(chosen(16 << 20, |bytes| 300.0 * (bytes as f64 / 262_144.0).powf(0.5)), 2 << 20);
     }
 

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_not_there_is_an_error() {
+    fn a_missing_cpu_is_an_error() {
         let topology = Topology {
             cpus: vec![Cpu { cpu: 1000, core: 0, llc: 0, node: 0 }],
             possible: vec![1000],

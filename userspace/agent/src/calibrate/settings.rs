@@ -186,7 +186,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_cpu_once_and_no_core_twice(cores in 1u32..20, threads in 1u32..3, caches in 1u32..5, lanes in 1usize..12) {
+        fn batches_hold_every_cpu_once_and_no_core_twice(cores in 1u32..20, threads in 1u32..3, caches in 1u32..5, lanes in 1usize..12) {
             let cpus = machine(cores, threads, caches);
             let batches = batches(&cpus, lanes);
             let mut all: Vec<usize> = batches.concat();

@@ -161,26 +161,26 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_does_as_expected_is_let_alone_at_once() {
+    fn a_cpu_of_the_expected_speed_takes_few_chunks() {
         let (ns, chunks) = run(Some(10.0), |_| 10.1);
         assert!((ns - 10.1).abs() < 0.05 && chunks == 1 + ENOUGH, "{ns} {chunks}");
     }
 
     #[test]
-    fn one_disturbed_chunk_is_no_sign() {
+    fn one_disturbed_chunk_does_not_count() {
         let (ns, chunks) = run(Some(10.0), |chunk| if chunk == 3 { 70.0 } else { 10.0 });
         assert!((ns - 10.0).abs() < 0.05 && chunks == 1 + ENOUGH);
     }
 
     /// A tick of a slow CPU takes a chunk's time in one of 20 chunks.
     #[test]
-    fn interrupts_do_not_slow_a_cpu_down() {
+    fn interrupts_do_not_lengthen_the_result() {
         let (ns, _) = run(Some(10.0), |chunk| if chunk % 20 == 0 { 60.0 } else { 30.0 });
         assert!((ns - 30.0).abs() < 0.05, "{ns}");
     }
 
     #[test]
-    fn a_cpu_that_is_slow_is_given_time_to_speed_up() {
+    fn a_slow_cpu_gets_time_to_speed_up() {
         let (ns, chunks) = run(Some(10.0), |chunk| if chunk < 20 { 30.0 } else { 10.0 });
         assert!((ns - 10.0).abs() < 0.05 && (20..30).contains(&chunks), "{ns} {chunks}");
         let (ns, chunks) = run(Some(10.0), |_| 30.0);
@@ -190,7 +190,7 @@ mod tests {
     /// Schedutil sets 1.25 times the share of its capacity that the CPU was recently busy. The
     /// calibration measured the CPU at full speed.
     #[test]
-    fn a_governor_that_follows_load_is_waited_for() {
+    fn the_measurement_waits_for_a_governor_that_follows_load() {
         let spent_ms = std::cell::Cell::new(0.0);
         let result = measure(CHUNK, Some(10.0), |steps| {
             let load = 1.0 - 0.5f64.powf((spent_ms.get() + 1.0) / 32.0);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_gets_faster_for_ever_is_not_waited_for() {
+    fn the_measurement_ends_on_a_cpu_that_keeps_getting_faster() {
         let (ns, chunks) = run(Some(1.0), |chunk| 10_000.0 / chunk as f64);
         assert!(ns > 1.0 && chunks < 1000, "{ns} {chunks}");
     }
@@ -238,7 +238,7 @@ mod tests {
 
     /// The clock advances by 300 us at a time, and reading it takes 17 us.
     #[test]
-    fn a_reading_of_a_clock_that_jumps_is_about_as_long_as_it_is() {
+    fn the_reading_time_of_a_clock_that_jumps_is_about_right() {
         for offset in 0..20 {
             let mut now_us = offset * 15;
             let reading = reading_time(|| {
@@ -252,7 +252,7 @@ mod tests {
 
     /// A vCPU that does 40 000 steps of 1 ns in each 1.2 ms and waits for the rest.
     #[test]
-    fn a_cpu_that_gets_its_time_in_bursts_is_as_fast_as_on_the_whole() {
+    fn a_cpu_that_runs_in_bursts_counts_with_its_mean_speed() {
         let (mut now_ns, period_ns, burst) = (0, 1_200_000, 40_000);
         let time = |mut steps: u64| {
             let begin_ns = now_ns;

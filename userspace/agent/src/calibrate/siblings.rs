@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_that_cannot_be_measured_cost_the_usual() {
+    fn siblings_that_cannot_be_measured_get_default_factors() {
         // CPUs that no machine has.
         let mut calibration = calibration(&[0, 0, 2]);
         for (entry, cpu) in calibration.table.cpus.iter_mut().zip([1000, 1001, 1002]) {

@@ -454,7 +454,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn stalls_are_what_the_plain_loop_does_not_explain() {
+    fn stalls_are_the_time_beyond_the_plain_loop() {
         assert_eq!(stalls(&[650.0, 640.0], &[50.0, 40.0, 900.0]), [600.0, 590.0]);
         assert_eq!(stalls(&[100.0], &[200.0]), [1.0]);
         assert_eq!(stalls(&[100.0], &[]), [100.0]);
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_number_is_kept_when_there_is_no_time_and_none_of_finding_the_pace() {
+    fn without_time_the_least_number_of_samples_is_taken() {
         let mut calls = 0;
         let mut pace = Pace::default();
         let samples = pace.samples(Duration::ZERO, Duration::ZERO, 3, |_| calls += 1);
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disturbance_of_every_kind_ends_within_the_trials() {
+    fn repeated_disturbances_end_within_the_trials() {
         // Every third call is delayed. The search still ends, and no chunk is shorter than half of
         // the request.
         let chunk = Duration::from_millis(2);
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_trusted_adds_nothing() {
+    fn untrusted_counts_add_nothing() {
         let mut record = LoopRecord::default();
         record.count(&Delta { running: 0, ..delta([Some(1); 4]) });
         record.count(&Delta { backwards: true, ..delta([Some(1); 4]) });
@@ -622,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_for_a_thread_that_cannot_come() {
+    fn no_thread_waits_for_a_cancelled_meeting() {
         let meeting = Meeting::of(2);
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| meeting.wait());

@@ -172,7 +172,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn finds_functions_and_what_their_parameters_point_to() {
+    fn finds_functions_and_the_structures_of_their_parameters() {
         let data = build(&[("one", &[]), ("kick", &[("cpu", ""), ("aux", "bpf_prog_aux")])]);
         let btf = parse(&data).unwrap();
         assert!(btf.has("one") && !btf.has("on") && !btf.has("two"));
@@ -183,7 +183,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_btf() {
+    fn refuses_invalid_btf() {
         assert!(parse(b"").is_err() && parse(&[0; 64]).is_err());
         assert!(Btf::read(Path::new("/nonexistent")).is_err());
         let data = build(&[("one", &[])]);

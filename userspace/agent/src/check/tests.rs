@@ -84,7 +84,7 @@ fn a_good_machine_passes() {
 }
 
 #[test]
-fn earlier_ends_by_the_kernel_limit_but_do_not_refuse() {
+fn earlier_ejections_are_reported_but_do_not_refuse() {
     let fake = FakeRoot::new();
     fake.write("run/x", b"");
     crate::ejections::remember(&fake.0.path().join("run/scx_bias"), "runnable task stall").unwrap();
@@ -98,7 +98,7 @@ fn earlier_ends_by_the_kernel_limit_but_do_not_refuse() {
 }
 
 #[test]
-fn a_kernel_without_sched_ext_is_told_from_an_old_one() {
+fn a_kernel_without_sched_ext_is_distinguished_from_an_old_one() {
     let fake = FakeRoot::new();
     fs::remove_dir_all(fake.0.path().join("sys/kernel/sched_ext")).unwrap();
     let (exit, message) = fake.refusal();
@@ -113,7 +113,7 @@ fn a_kernel_without_sched_ext_is_told_from_an_old_one() {
 }
 
 #[test]
-fn missing_and_damaged_type_information() {
+fn missing_and_damaged_type_information_is_refused() {
     let fake = FakeRoot::new();
     fake.write("sys/kernel/btf/vmlinux", b"nothing");
     assert!(fake.refusal().1.contains("damaged"));
@@ -122,7 +122,7 @@ fn missing_and_damaged_type_information() {
 }
 
 #[test]
-fn a_missing_function_is_named_and_an_optional_one_is_not_missed() {
+fn a_missing_function_is_named_unless_it_is_optional() {
     let fake = FakeRoot::new();
     fake.functions(|name| (name != "scx_bpf_kick_cpu").then_some((name, &[])));
     assert!(fake.refusal().1.contains("lacks scx_bpf_kick_cpu;"));
@@ -191,7 +191,7 @@ fn known_defects_are_those_of_the_release() {
 }
 
 #[test]
-fn a_defect_that_cannot_occur_or_is_repaired_is_no_finding() {
+fn defects_that_cannot_occur_or_are_repaired_are_not_reported() {
     assert_eq!(FakeRoot::new().defects("7.1.3"), Vec::<String>::new());
     let fake = exposed();
     assert_eq!(fake.defects("7.1.3").len(), 3);
@@ -212,7 +212,7 @@ fn a_defect_that_cannot_occur_or_is_repaired_is_no_finding() {
 }
 
 #[test]
-fn missing_rights_are_named() {
+fn missing_capabilities_are_named() {
     let fake = FakeRoot::new();
     fake.write("proc/self/status", b"CapEff:\t0000000000200000\n");
     let (exit, message) = fake.refusal();

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_trouble_has_its_remedy() {
+    fn every_error_has_its_remedy() {
         let refused = |text: &str| {
             let answer = serde_json::json!({ "errno": 22, "args": { "resp": text } });
             read::<Vec<u32>>(&answer.to_string()).err()
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_or_of_another_version() {
+    fn unreadable_answers_have_another_version() {
         assert_eq!(read::<Vec<u32>>("{\"errno\":0,\"args\":{\"resp\":[1,2]}}\n"), Ok(vec![1, 2]));
         // A text is no refusal if the error code is 0.
         assert_eq!(read::<String>("{\"args\":{\"resp\":\"a\"},\"errno\":0}"), Ok("a".to_owned()));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_is_not_there_is_a_scheduler_that_does_not_run() {
+    fn a_missing_socket_means_that_no_scheduler_runs() {
         let error = Client::connect(Some(Path::new("/nonexistent/stats"))).err();
         assert_eq!(error.as_ref().map(|error| error.exit), Some(Exit::Kernel));
         assert!(error.is_some_and(|error| error.message.contains("sudo scx_bias")));

@@ -149,7 +149,7 @@ mod tests {
     use bias_policy::table::CpuCapacity;
 
     #[test]
-    fn thresholds_are_unknown_until_something_was_counted_unless_they_are_fixed() {
+    fn thresholds_are_unknown_before_the_first_count_unless_fixed() {
         let start = Band { average: 0, low: 0, high: u32::MAX };
         let adaptive = Thresholds::of(None, start);
         assert_eq!((adaptive.adaptive, adaptive.low_permille, adaptive.high_permille), (true, None, None));

@@ -116,7 +116,7 @@ mod tests {
     const INTERVAL: Option<Duration> = Some(Duration::from_secs(2));
 
     #[test]
-    fn a_reader_that_has_gone_ends_the_printing_only() {
+    fn a_closed_pipe_ends_only_the_printing() {
         let Ok((reader, writer)) = std::io::pipe() else { return };
         let mut printing = Printing::on(writer);
         let now = Instant::now();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_tell_what_came_since_the_last() {
+    fn each_line_counts_since_the_previous_one() {
         let mut printing = Printing::on(Vec::new());
         for moved in [3, 5] {
             printing.print(Instant::now(), Stats { moved, ..Stats::default() }, false);

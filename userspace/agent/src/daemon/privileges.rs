@@ -62,8 +62,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_but_what_is_kept_remains_in_the_thread_and_its_children() {
-        // Capabilities belong to threads, so that those of the test's own thread stay.
+    fn the_thread_and_its_children_have_only_the_kept_capabilities() {
+        // Capabilities belong to threads, so the test's own thread keeps its own.
         let sets = std::thread::spawn(|| {
             give_up().unwrap();
             let child = std::thread::spawn(|| caps::read(None, CapSet::Permitted).unwrap()).join().unwrap();

@@ -137,7 +137,7 @@ mod tests {
     use crossbeam::channel::TryRecvError;
 
     #[test]
-    fn the_watching_thread_hears_everyone_and_outlives_them() {
+    fn every_source_wakes_the_main_thread_until_its_sender_ends() {
         const SHORT: Duration = Duration::from_millis(5);
         let (stop, mut signals) = unbounded();
         let (ask, requests) = unbounded();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_ignored_before_the_start_is_seen() {
+    fn signals_ignored_before_the_start_are_detected() {
         let status = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\nSigCgt:\t00000000ffffffff\n";
         assert!(ignores(status, SIGHUP) && !ignores(status, SIGINT));
         assert!(!ignores("", SIGHUP) && !ignores("SigIgn:\tx\n", SIGHUP));

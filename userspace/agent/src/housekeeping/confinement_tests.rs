@@ -176,7 +176,7 @@ fn threads_that_fork_meanwhile_are_found() {
 }
 
 #[test]
-fn what_a_killed_instance_left_is_restored() {
+fn affinities_set_by_a_killed_instance_are_restored() {
     let (system, directory) = (machine(), tempfile::tempdir().unwrap());
     let mut confinement = start(&system, directory.path());
     system.borrow_mut().fork(1);
@@ -226,7 +226,7 @@ fn a_mask_has_one_bit() {
 }
 
 #[test]
-fn this_machine_shows_its_threads() {
+fn threads_of_this_machine_are_listed() {
     let system = Linux::default();
     let (online, possible) = (system.online().unwrap(), system.possible().unwrap());
     assert!(online.iter().all(|cpu| possible.contains(cpu)));

@@ -330,7 +330,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn what_is_written_is_read(record in any_record(), cut in any::<prop::sample::Index>()) {
+        fn a_record_reads_back_as_written(record in any_record(), cut in any::<prop::sample::Index>()) {
             let directory = tempfile::tempdir().unwrap();
             let file = open(&directory.path().join("run"), "boot").unwrap();
             prop_assert_eq!(file.read().unwrap(), None);
@@ -345,7 +345,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..200), lines in "((home|cpu) [-0-9, ]{0,40}\n){0,5}") {
+        fn any_bytes_are_accepted(bytes in prop::collection::vec(any::<u8>(), 0..200), lines in "((home|cpu) [-0-9, ]{0,40}\n){0,5}") {
             parsed(&bytes);
             let mut with_head = format!("{}\ncpu 1\n{lines}", first_line(FILE, "boot")).into_bytes();
             with_head.extend(bytes);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn another_boot_or_another_instance_is_told() {
+    fn another_boot_or_another_instance_is_detected() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run");
         let file = open(&path, "boot").unwrap();

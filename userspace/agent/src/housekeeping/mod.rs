@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_read_as_they_are_shown() {
+    fn parsing_undoes_printing() {
         for text in ["slow", "fast", "0", "17"] {
             assert_eq!(text.parse::<HousekeepingCpu>().unwrap().to_string(), text);
         }

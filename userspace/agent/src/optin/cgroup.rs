@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_has_the_name_the_kernel_gives_it() {
+    fn a_cgroup_has_the_kernels_name_for_it() {
         let unified = root(UNIFIED);
         make(unified.path(), "/sys/fs/cgroup", "1\n");
         make(unified.path(), "/sys/fs/cgroup/work.slice/build", "");
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cgroup_is_refused_with_what_it_is() {
+    fn paths_that_are_not_cgroups_are_refused_with_the_reason() {
         let unified = root(UNIFIED);
         make(unified.path(), "/sys/fs/cgroup", "1\n");
         make(unified.path(), "/sys/fs/cgroup/a", "");
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_become_a_cgroup_is_told_from_what_cannot() {
+    fn only_paths_that_can_become_cgroups_are_found_later() {
         let unified = root(UNIFIED);
         make(unified.path(), "/sys/fs/cgroup", "1\n");
         make(unified.path(), "/sys/fs/cgroup/a", "");
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_those_of_the_whole_subtree() {
+    fn threads_of_the_whole_subtree_are_listed() {
         let unified = root(UNIFIED);
         make(unified.path(), "/sys/fs/cgroup/a", "1\n0\n2\n");
         make(unified.path(), "/sys/fs/cgroup/a/b/c", "3\nx\n");
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_covers_what_is_below_it_only() {
+    fn a_name_covers_its_subtree_only() {
         let cgroup = Cgroup { path: String::new(), name: "/a/b".to_owned(), id: 1 };
         for (name, inside) in
             [("/a/b", true), ("/a/b/c", true), ("/a/bc", false), ("/a", false), ("/", false), ("", false)]

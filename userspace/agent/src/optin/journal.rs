@@ -352,7 +352,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn what_is_written_is_read(first in any_remembered(), then in any_journal()) {
+        fn a_journal_reads_back_as_written(first in any_remembered(), then in any_journal()) {
             let directory = tempfile::tempdir().unwrap();
             let mut store = store(directory.path());
             store.write(&first).unwrap();
@@ -370,7 +370,7 @@ mod tests {
         }
 
         #[test]
-        fn a_file_that_ends_anywhere_tells_what_is_whole(remembered in any_remembered(), cut in any::<prop::sample::Index>()) {
+        fn a_truncated_file_keeps_its_whole_lines(remembered in any_remembered(), cut in any::<prop::sample::Index>()) {
             let directory = tempfile::tempdir().unwrap();
             let mut store = store(directory.path());
             store.write(&remembered).unwrap();
@@ -383,7 +383,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..200), lines in "((thread|back|cgroup) [-0-9 ]{0,40}\n){0,5}") {
+        fn any_bytes_are_accepted(bytes in prop::collection::vec(any::<u8>(), 0..200), lines in "((thread|back|cgroup) [-0-9 ]{0,40}\n){0,5}") {
             parsed(&bytes);
             let mut with_head = format!("{}\n{lines}", first_line(FILE, "boot")).into_bytes();
             with_head.extend(bytes);
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn only_its_owner_reads_it_and_only_one_has_it() {
+    fn the_record_is_private_and_has_one_holder() {
         let directory = tempfile::tempdir().unwrap();
         let mut store = store(directory.path());
         store.write(&Remembered::default()).unwrap();
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_could_write_to_is_refused() {
+    fn directories_that_others_can_write_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         std::fs::create_dir(path("open")).unwrap();
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn another_boots_journal_means_nothing() {
+    fn the_journal_of_another_boot_is_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let mut first = store(directory.path());
         first.write(&Remembered::default()).unwrap();
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_none_is_skipped() {
+    fn invalid_lines_are_skipped() {
         let bytes = format!(
             "{}\nthread 7 1 2 0\nthread 7 1 0 20\nthread 0 1 0 0\nthread 7 -1 0 0\nthread 7 1 0 0 0\nthread 8 1 3 -20\nback 8 2\nback -8 1\n\ncgroup /a b\nthread 9 1 0",
             first_line(FILE, "boot")

@@ -85,7 +85,7 @@ fn of(seen: &[SeenThread], id: Id) -> Option<&SeenThread> {
 
 proptest! {
     #[test]
-    fn only_who_is_inside_is_switched_and_never_a_real_time_thread(seen in any_seen(), journal in any_journal()) {
+    fn only_threads_inside_are_switched_and_no_real_time_ones(seen in any_seen(), journal in any_journal()) {
         for action in reconcile(&seen, &journal).actions {
             if let Action::Switch(id, previous) = action {
                 let thread = of(&seen, id).unwrap();
@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn who_leaves_is_restored_to_what_is_recorded_of_it(seen in any_seen(), journal in any_journal()) {
+    fn leaving_threads_get_their_recorded_policy_back(seen in any_seen(), journal in any_journal()) {
         let plan = reconcile(&seen, &journal);
         for thread in seen.iter().filter(|thread| thread.place != Place::Inside && thread.policy == EXT) {
             let entry = journal.get(&thread.id.tid).filter(|entry| entry.start == thread.id.start);
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn who_is_inside_and_who_is_not_ours_is_not_restored(seen in any_seen(), journal in any_journal()) {
+    fn threads_inside_or_without_sched_ext_are_not_restored(seen in any_seen(), journal in any_journal()) {
         for action in reconcile(&seen, &journal).actions {
             if let Action::Restore(id, previous) = action {
                 let thread = of(&seen, id).unwrap();
@@ -125,7 +125,7 @@ proptest! {
     }
 
     #[test]
-    fn a_number_that_is_used_again_gets_nothing_of_who_had_it(
+    fn a_reused_pid_gets_nothing_of_its_previous_thread(
         seen in any_seen(), journal in any_journal(), other in any_previous(),
     ) {
         // Records of threads with other start times, under the pids in use, must not change the
@@ -145,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn once_it_is_carried_out_nothing_is_left_to_do(mut seen in any_seen(), mut journal in any_journal()) {
+    fn a_carried_out_plan_leaves_nothing_to_do(mut seen in any_seen(), mut journal in any_journal()) {
         let before = seen.clone();
         let plan = reconcile(&seen, &journal);
         carry_out(&plan, &mut seen, &mut journal);
@@ -192,7 +192,7 @@ fn thread(tid: Tid, start: u64, policy: u32, place: Place) -> SeenThread {
 }
 
 #[test]
-fn children_are_taken_to_have_had_what_their_makers_had() {
+fn children_are_assumed_to_have_had_their_makers_policy() {
     let maker = |tid, start, policy, nice| Some(Maker { id: Id { tid, start }, policy, nice });
     let parent = SeenThread { nice: 3, ..thread(1, 10, BATCH, Place::Inside) };
     let child = SeenThread { nice: 5, maker: maker(1, 10, EXT, 3), ..thread(2, 11, EXT, Place::Inside) };
@@ -217,7 +217,7 @@ fn children_are_taken_to_have_had_what_their_makers_had() {
 }
 
 #[test]
-fn a_policy_that_was_changed_meanwhile_is_what_comes_back() {
+fn a_policy_that_was_changed_meanwhile_is_the_one_restored() {
     let mut journal = Journal::new();
     let mut seen = [thread(1, 10, NORMAL, Place::Inside)];
     let plan = reconcile(&seen, &journal);

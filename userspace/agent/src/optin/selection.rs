@@ -246,7 +246,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn those_of_the_configuration_are_kept_and_of_others_the_last(
+        fn configured_paths_are_kept_and_the_last_of_the_others(
             adds in prop::collection::vec((0u32..200, prop::bool::weighted(0.2)), 0..400),
         ) {
             let mut selection = Selection::default();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_neither_waited_for_nor_kept() {
+    fn a_removed_path_is_neither_waited_for_nor_kept() {
         let system = Linux::below("/nonexistent".into());
         let mut selection = Selection::default();
         assert_eq!(selection.configure(Found::Later("/a".to_owned())), None);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_is_selected_once_and_not_too_many_are() {
+    fn a_cgroup_is_selected_once_and_their_number_is_bounded() {
         let cgroup = |id| Cgroup { path: format!("/{id}"), name: String::new(), id };
         let mut selection = Selection::default();
         for id in 0..MAX_CGROUPS as u64 {

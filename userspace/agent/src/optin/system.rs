@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_told_from_files() {
+    fn the_state_of_a_thread_is_read_from_files() {
         let root = tempfile::tempdir().unwrap();
         let system = Linux::below(root.path().to_owned());
         let stat = |state, flags| {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn this_thread_is_what_it_is() {
+    fn this_thread_and_process_are_found() {
         let system = Linux::default();
         let tid = this_thread();
         assert!(system.own().contains(&tid) && system.process(tid).contains(&tid));
@@ -296,7 +296,7 @@ mod tests {
 
     /// Run in a separate thread, which ends afterwards.
     #[test]
-    fn a_policy_goes_and_comes_back_and_nothing_else_changes() {
+    fn setting_a_policy_changes_nothing_else() {
         std::thread::spawn(|| {
             let system = Linux::default();
             let tid = this_thread();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_taken_for_this_thread() {
+    fn pid_0_does_not_mean_this_thread() {
         let system = Linux::default();
         assert_eq!(system.attr(0), None);
         let attr = Attr { policy: policy::BATCH, nice: 0, reset_on_fork: false, slice_ns: 0 };

@@ -178,7 +178,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn whatever_threads_do_all_is_right_when_they_hold_still(
+    fn policies_are_right_once_threads_hold_still(
         threads in prop::collection::vec(any_thread(), 1..8),
         events in prop::collection::vec(any_events(), 1..5),
     ) {
@@ -194,7 +194,7 @@ proptest! {
     }
 
     #[test]
-    fn cgroups_come_and_go_while_threads_do(
+    fn cgroups_come_and_go_while_threads_change(
         threads in prop::collection::vec(any_thread(), 1..8),
         steps in prop::collection::vec((any_events(), 0..3usize, any::<bool>()), 1..6),
         last in any_events(),
@@ -220,7 +220,7 @@ proptest! {
     }
 
     #[test]
-    fn a_killed_agents_successor_gives_everything_back(
+    fn the_successor_of_a_killed_agent_restores_all_policies(
         threads in prop::collection::vec(any_thread(), 1..8),
         before in any_events(), meanwhile in any_events(),
         budget in prop::option::of(0..6usize), opts_in in any::<bool>(),
@@ -242,7 +242,7 @@ proptest! {
 }
 
 #[test]
-fn policies_go_and_come_back() {
+fn policies_are_switched_and_restored() {
     let ready =
         vec![task(0, NORMAL, 5), task(1, BATCH, -3), task(0, IDLE, 2), task(0, FIFO, 0), task(3, NORMAL, 1)];
     let before: Vec<_> = ready.iter().map(|thread| (thread.attr.policy, thread.attr.nice)).collect();
@@ -257,7 +257,7 @@ fn policies_go_and_come_back() {
 }
 
 #[test]
-fn a_child_that_leaves_before_it_was_seen_is_known_by_the_event() {
+fn a_child_that_leaves_between_scans_is_found_by_its_event() {
     let mut agent = Agent::new(vec![task(0, BATCH, 0)]);
     agent.start(&[0]);
     // The child is forked, leaves and forks again between two scans.
@@ -274,7 +274,7 @@ fn a_child_that_leaves_before_it_was_seen_is_known_by_the_event() {
 }
 
 #[test]
-fn who_asks_for_the_policy_outside_keeps_it() {
+fn a_thread_that_asks_for_sched_ext_outside_keeps_it() {
     let native = Thread { native: true, ..task(3, EXT, 0) };
     let mut agent = Agent::new(vec![native.clone(), task(0, NORMAL, 0)]);
     agent.start(&[0]);
@@ -285,7 +285,7 @@ fn who_asks_for_the_policy_outside_keeps_it() {
 }
 
 #[test]
-fn what_the_kernel_refuses_is_told_and_tried_again() {
+fn refused_changes_are_reported_and_tried_again() {
     let mut agent = Agent::new(vec![task(0, NORMAL, 0), task(0, BATCH, 0)]);
     agent.sim.borrow_mut().budget = Some(0);
     agent.start(&[0]);
@@ -306,7 +306,7 @@ fn what_the_kernel_refuses_is_told_and_tried_again() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_not_switched() {
+fn threads_that_cannot_be_recorded_are_not_switched() {
     let mut agent = Agent::new(vec![task(3, NORMAL, 0)]);
     agent.start(&[0]);
     // Without its file the store cannot append.
@@ -320,7 +320,7 @@ fn what_cannot_be_recorded_is_not_switched() {
 
 /// The agent may start from a shell that a killed one left with SCHED_EXT.
 #[test]
-fn this_process_is_given_back_what_it_had_and_not_switched() {
+fn the_agents_own_policy_is_restored_and_never_switched() {
     let mut agent = Agent::new(vec![task(0, NORMAL, 0)]);
     agent.sim.borrow_mut().threads.get_mut(&OWN).unwrap().attr.policy = EXT;
     agent.start(&[0]);
@@ -330,7 +330,7 @@ fn this_process_is_given_back_what_it_had_and_not_switched() {
 }
 
 #[test]
-fn what_a_killed_agent_left_is_given_back_without_another() {
+fn restore_undoes_a_killed_agent_without_a_new_one() {
     let mut agent = Agent::new(vec![task(0, BATCH, 4), task(0, NORMAL, 0), task(3, NORMAL, 0)]);
     let run = agent.directory.path().join("run");
     let restore = |agent: &Agent| restore_in(agent.sim.clone(), &run, "boot");
@@ -351,7 +351,7 @@ fn what_a_killed_agent_left_is_given_back_without_another() {
 }
 
 #[test]
-fn dropping_it_gives_everything_back() {
+fn dropping_it_restores_all_policies() {
     let mut agent = Agent::new(vec![task(0, BATCH, 4)]);
     agent.start(&[0]);
     agent.optin = None;
@@ -372,7 +372,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn services_start_anew_while_threads_do(
+    fn services_restart_while_threads_change(
         threads in prop::collection::vec(any_thread(), 1..8),
         steps in prop::collection::vec((any_events(), 0..3usize, any::<bool>()), 1..6),
     ) {
@@ -401,7 +401,7 @@ proptest! {
 }
 
 #[test]
-fn a_cgroup_that_is_made_anew_is_followed() {
+fn a_recreated_cgroup_is_followed() {
     let mut agent = Agent::new(vec![task(0, NORMAL, 0)]);
     agent.start(&[0, 2]);
     let (mut removed, mut added) = (BTreeSet::from([2]), Vec::new());
@@ -426,7 +426,7 @@ fn a_cgroup_that_is_made_anew_is_followed() {
 }
 
 #[test]
-fn a_cgroup_that_does_not_exist_yet_is_waited_for_unless_a_command_names_it() {
+fn a_missing_cgroup_is_waited_for_unless_a_command_names_it() {
     let mut agent = Agent::new(vec![task(0, NORMAL, 0), task(2, NORMAL, 0)]);
     agent.sim.borrow_mut().removed = BTreeSet::from([0, 2]);
     agent.start(&[0]);

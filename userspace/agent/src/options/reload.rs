@@ -143,7 +143,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_left_after_a_reload_needs_a_restart(old in any_options(), new in any_options()) {
+        fn differences_left_after_a_reload_need_a_restart(old in any_options(), new in any_options()) {
             let mut run = old.clone();
             let before = differences(&run, &new);
             take_over(&mut run, &new);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_is_told_in_the_words_of_the_configuration() {
+    fn changes_are_reported_by_configuration_key() {
         let (old, mut new) = (options(), options());
         assert_eq!(differences(&old, &new).lines(), ["nothing has changed"]);
         new.slice_us = "5000".parse().unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn cgroups_change_unless_that_changes_what_is_scheduled_at_all() {
+    fn cgroups_can_change_unless_the_scope_changes() {
         let with =
             |paths: &[&str]| RunOptions { cgroups: paths.iter().map(Into::into).collect(), ..options() };
         assert_eq!(differences(&with(&["/a"]), &with(&["/a", "/b"])).changed.len(), 1);

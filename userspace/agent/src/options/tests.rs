@@ -34,7 +34,7 @@ fn every_default_and_example_is_a_valid_value() {
 }
 
 #[test]
-fn every_range_and_default_in_a_help_is_that_of_the_value() {
+fn ranges_and_defaults_in_help_texts_match_the_types() {
     let mut checked = 0;
     for flag in RunOptions::flags() {
         let (key, help) = (flag.get_id().as_str(), flag.get_help().unwrap().to_string());
@@ -113,7 +113,7 @@ fn each_profile_has_one_word_and_valid_options() {
 }
 
 #[test]
-fn the_guide_lists_what_each_profile_changes() {
+fn the_guide_lists_the_changes_of_each_profile() {
     let guide = include_str!("../../../../docs/guides/configuration.md");
     let usual = RunOptions::default().values();
     for profile in Profile::value_variants() {

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn arm_tells_cores_by_their_id_register() {
+    fn arm_cores_are_recognised_by_their_id_register() {
         let machine = FakeSysfs::big_little();
         let little = plans_of(&machine, 1, &[]).unwrap();
         assert_eq!(numbers(&little.plans[0]), [(8, 0x11), (8, 0x08), (8, 0xe9), (8, 0x23)]);
@@ -282,14 +282,14 @@ mod tests {
     }
 
     #[test]
-    fn the_virtual_machines_pmu_is_served_by_name() {
+    fn the_virtual_machines_pmu_is_found_by_name() {
         let plans = plans_of(&FakeSysfs::amp(), 1, &[]).unwrap();
         assert_eq!(plans.pmu.as_deref(), Some("amp"));
         assert_eq!(numbers(&plans.plans[0]), [(11, 1), (11, 0), (11, 2), (11, 3)]);
     }
 
     #[test]
-    fn a_cpu_without_pmu_is_told_what_to_do() {
+    fn a_cpu_without_pmu_gets_a_remedy() {
         let machine = FakeSysfs::new(2);
         assert!(
             plans_of(&machine, 1, &[])
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_names_is_in_every_plan() {
+    fn the_users_event_is_in_every_plan() {
         let machine = FakeSysfs::hybrid();
         let named = ["external=cpu_core/cache-misses/@misses"];
         let large = plans_of(&machine, 0, &named).unwrap();
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_are_grouped_by_who_serves_them() {
+    fn cpus_are_grouped_by_their_pmu() {
         let services = survey(FakeSysfs::hybrid().root(), &[0, 1, 2, 3]);
         let named: Vec<_> =
             services.iter().map(|s| (s.cpus.clone(), s.by.as_ref().unwrap().0.as_str())).collect();
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_without_are_told_with_a_remedy() {
+    fn cpus_without_a_pmu_are_listed_with_a_remedy() {
         let machine = FakeSysfs::new(3);
         machine.pmu("cpu", &[("type", "4"), ("cpus", "1")]);
         let services = survey(machine.root(), &[0, 1, 2]);

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn fields_that_do_not_fit_are_refused() {
         assert!(config(Formula::Intel, &row(0x1a0, 0, 0)).is_err());
         assert!(config(Formula::Amd, &row(0x1000, 0, 0)).is_err());
         assert!(config(Formula::Arm, &row(0x11, 1, 0)).is_err());

@@ -261,7 +261,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn counts_are_taken_for_cycles() {
+    fn nominal_scales_convert_counts_to_cycles() {
         let nominal = |unit: Unit| unit.nominal_permille();
         assert_eq!([Unit::Cycles, Unit::Instructions].map(nominal), [1000, 1000]);
         assert_eq!([5, 0].map(|width| nominal(Unit::Slots { width })), [200, 1000]);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_told_by_name_and_number() {
+    fn the_id_of_an_event_has_its_name_and_code() {
         let event = |config| PerfEvent { name: "E".into(), kind: 4, config, unit: Unit::Cycles }.id();
         assert_eq!(event([0xa3, 0, 0]), "E (0xa3)");
         assert_eq!(event([0xa3, 1, 0]), "E (0xa3, 0x1, 0x0)");
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_for_the_cpus_of_its_pmu() {
+    fn an_event_applies_to_the_cpus_of_its_pmu() {
         let machine = FakeSysfs::hybrid();
         let pmus = Pmu::list(machine.root());
         let named =
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_exist_is_refused_before_the_start() {
+    fn unknown_pmus_and_fields_are_refused_before_the_start() {
         let machine = FakeSysfs::hybrid();
         for (text, says) in [
             ("external=cpu/event=1/", "there is no PMU cpu; this machine has cpu_atom, cpu_core, uncore_imc"),

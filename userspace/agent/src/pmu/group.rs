@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_right_nothing_more_is_tried() {
+    fn without_permission_no_other_plan_is_tried() {
         let tried = std::cell::Cell::new(0);
         let kernel = FakeOpener::new(|_| {
             tried.set(tried.get() + 1);
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_never_taken_away() {
+    fn the_limit_of_open_files_never_shrinks() {
         let (before, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
         make_room(1);
         assert!(getrlimit(Resource::RLIMIT_NOFILE).unwrap().0 >= before);
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn taking_turns_is_scaled_and_running_backwards_marked() {
+    fn multiplexed_counts_are_scaled_and_backward_ones_marked() {
         let reading = |count, enabled, running| CounterReading {
             counts: [Some(count), Some(count), None, Some(1)],
             enabled,

@@ -219,7 +219,7 @@ mod tests {
 
     /// Counters that perf multiplexes with a profiler's may miss a short piece of work.
     #[test]
-    fn work_is_repeated_until_the_counters_had_a_turn() {
+    fn work_is_repeated_until_the_counters_have_run() {
         let after = |turns: usize| {
             let worked = std::cell::Cell::new(0);
             let read = || {

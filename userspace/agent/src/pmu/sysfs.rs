@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pmu_does_not_have_is_named_with_what_it_has() {
+    fn unknown_fields_are_reported_with_the_known_ones() {
         let machine = FakeSysfs::hybrid();
         let pmus = Pmu::list(machine.root());
         let core = pmus.iter().find(|pmu| pmu.name == "cpu_core").unwrap();
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn x86_and_arm_are_told_by_their_files() {
+    fn x86_and_arm_are_recognised_by_their_files() {
         let x86 = parse("processor\t: 3\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 183\n\n");
         assert_eq!(x86[&3], Identity { vendor: "GenuineIntel".into(), family: 6, model: 0xb7 });
         assert!(x86[&3].is_x86());

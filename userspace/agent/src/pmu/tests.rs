@@ -41,7 +41,7 @@ fn sources(counters: &Counters) -> String {
 }
 
 #[test]
-fn every_kind_of_machine_opens_whole() {
+fn every_kind_of_machine_opens_all_counters() {
     for machine in
         [FakeSysfs::hybrid(), FakeSysfs::big_little(), FakeSysfs::amd(0x1a, 0x44), FakeSysfs::amp()]
     {
@@ -56,7 +56,7 @@ fn every_kind_of_machine_opens_whole() {
 }
 
 #[test]
-fn cpus_that_come_back_are_opened_anew_and_those_that_are_gone_have_none() {
+fn counters_reopen_on_cpus_that_come_back_and_not_on_offline_ones() {
     let machine = FakeSysfs::hybrid();
     let kernel = FakeOpener::new(|_| None);
     let mut counters = open(&machine, &kernel, &[]);
@@ -92,7 +92,7 @@ fn generic_only<'a>(known: &'a [u64]) -> impl Fn(&PerfEvent) -> Option<i32> + 'a
 }
 
 #[test]
-fn what_cannot_be_opened_degrades_in_order() {
+fn events_that_cannot_be_opened_degrade_in_order() {
     let machine = FakeSysfs::hybrid();
     let kernel = FakeOpener::new(generic_only(&[0, 1, 3, 7, 8]));
     assert_eq!(sources(&open(&machine, &kernel, &[])), "FFFF");
@@ -144,7 +144,7 @@ fn the_users_event_is_never_replaced() {
 }
 
 #[test]
-fn no_right_and_no_wish() {
+fn without_permission_or_with_counting_disabled_all_are_unknown() {
     let machine = FakeSysfs::hybrid();
     let kernel = FakeOpener::new(|_| Some(Errno::EACCES as i32));
     let counters = open(&machine, &kernel, &[]);
@@ -181,7 +181,7 @@ fn probed(machine: &FakeSysfs, kernel: &FakeOpener<'_>, count: impl Fn(&str) -> 
 }
 
 #[test]
-fn a_dead_memory_event_is_followed_by_the_next() {
+fn the_next_memory_event_replaces_a_dead_one() {
     let machine = FakeSysfs::hybrid();
     let kernel = FakeOpener::new(|_| None);
     let counters = probed(&machine, &kernel, |name| {
@@ -247,7 +247,7 @@ fn seen_by_calibration(counters: &Counters, dead: &str) -> Vec<Probed> {
 }
 
 #[test]
-fn what_calibration_saw_is_not_measured_again() {
+fn counters_that_calibration_saw_are_not_measured_again() {
     let machine = FakeSysfs::hybrid();
     let kernel = FakeOpener::new(|_| None);
     let open = || Counters::open_by(&kernel, machine.root(), &machine.topology, &Options::default());
@@ -326,7 +326,7 @@ fn software_events_are_opened_read_and_closed() {
 }
 
 #[test]
-fn a_real_counter_that_stands_still_is_taken_out() {
+fn a_real_counter_that_stands_still_is_closed() {
     let _turn = REAL.lock().unwrap();
     let before = perf_descriptors();
     let Some(mut counters) = real(&SOFTWARE) else { return };
@@ -341,7 +341,7 @@ fn a_real_counter_that_stands_still_is_taken_out() {
 }
 
 #[test]
-fn calibration_counts_what_runs_and_tells_the_still_counters() {
+fn calibration_counts_its_loops_and_reports_still_counters() {
     let _turn = REAL.lock().unwrap();
     let Some(mut counters) = real(&SOFTWARE) else { return };
     let topology = Topology::read().unwrap();
@@ -379,7 +379,7 @@ fn a_start_without_calibration_probes_in_milliseconds() {
 }
 
 #[test]
-fn the_machine_as_it_is_leaks_nothing() {
+fn this_machines_counters_leak_no_descriptor() {
     let _turn = REAL.lock().unwrap();
     let before = perf_descriptors();
     let topology = Topology::read().unwrap();

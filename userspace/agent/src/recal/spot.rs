@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_not_there_gives_no_result() {
+    fn a_missing_cpu_gives_no_result() {
         assert_eq!(std::thread::spawn(|| check(1023, None)).join().unwrap(), None);
     }
 

@@ -155,7 +155,7 @@ impl Rig {
 }
 
 #[test]
-fn counted_cycles_reach_the_kernel_side_as_one_table_and_are_told() {
+fn counted_cycles_reach_the_kernel_side_as_one_table_and_the_report() {
     let mut rig = Rig::new(true, true);
     rig.steps(6);
     assert!(rig.made.tables.is_empty() && rig.quick.borrow().asked.is_empty());
@@ -177,7 +177,7 @@ fn counted_cycles_reach_the_kernel_side_as_one_table_and_are_told() {
 }
 
 #[test]
-fn a_throttled_cpu_that_idles_is_asked_until_it_has_recovered() {
+fn a_throttled_cpu_that_idles_is_checked_until_it_has_recovered() {
     let mut rig = Rig::new(true, true);
     rig.steps(6);
     rig.made.khz[0] = 20_000;
@@ -189,7 +189,7 @@ fn a_throttled_cpu_that_idles_is_asked_until_it_has_recovered() {
 }
 
 #[test]
-fn idle_cpus_are_asked_where_nothing_is_counted() {
+fn idle_cpus_are_checked_where_nothing_is_counted() {
     let mut rig = Rig::new(false, true);
     rig.made.busy = [true, false, false, false];
     rig.steps(12);
@@ -227,7 +227,7 @@ fn cpus_whose_checks_give_no_result_leave_the_budget_to_others() {
 }
 
 #[test]
-fn an_idle_machine_is_let_sleep() {
+fn an_idle_machine_gets_no_checks() {
     let mut rig = Rig::new(false, true);
     rig.made.busy = [false; 4];
     rig.steps(20);
@@ -235,7 +235,7 @@ fn an_idle_machine_is_let_sleep() {
 }
 
 #[test]
-fn nothing_is_done_when_it_is_off() {
+fn recalibration_that_is_off_changes_nothing() {
     let mut rig = Rig::new(true, false);
     rig.steps(4);
     rig.made.khz[0] = 20_000;
@@ -245,7 +245,7 @@ fn nothing_is_done_when_it_is_off() {
 }
 
 #[test]
-fn a_kernel_side_that_refuses_is_told_of() {
+fn a_refused_table_is_reported() {
     let mut rig = Rig::new(true, true);
     rig.steps(5);
     rig.made.refuses = true;
@@ -259,7 +259,7 @@ fn a_kernel_side_that_refuses_is_told_of() {
 }
 
 #[test]
-fn a_call_in_between_does_nothing_and_says_for_how_long() {
+fn an_early_step_does_nothing_and_returns_the_time_left() {
     let mut rig = Rig::new(true, true);
     rig.steps(2);
     let left = rig.step(rig.now + EVERY / 5);
@@ -267,7 +267,7 @@ fn a_call_in_between_does_nothing_and_says_for_how_long() {
 }
 
 #[test]
-fn what_is_announced_is_looked_at_at_once_and_needs_less_proof() {
+fn an_announced_change_is_read_soon_and_needs_less_evidence() {
     let mut rig = Rig::new(true, true);
     rig.steps(6);
     rig.made.khz[0] = 20_000;
@@ -285,7 +285,7 @@ fn what_is_announced_is_looked_at_at_once_and_needs_less_proof() {
 /// No task runs on the CPU, so no cycles are counted, and none will run while its entry says that
 /// it is slow.
 #[test]
-fn an_idle_cpu_is_asked_now_and_then_and_at_once_again_when_it_seems_to_have_changed() {
+fn an_idle_cpu_is_checked_rarely_and_sooner_if_it_seems_changed() {
     let mut rig = Rig::new(true, true);
     rig.steps(6);
     rig.made.busy = [true, false, false, false];
@@ -329,7 +329,7 @@ fn checks_that_never_agree_are_not_repeated_for_ever() {
 }
 
 #[test]
-fn a_cpu_that_came_online_is_looked_at_anew_and_the_log_is_bounded() {
+fn a_cpu_that_came_online_needs_less_evidence_and_the_log_is_bounded() {
     let mut rig = Rig::new(true, true);
     rig.steps(5);
     rig.made.sums[3].onlined += 1;
@@ -346,7 +346,7 @@ fn a_cpu_that_came_online_is_looked_at_anew_and_the_log_is_bounded() {
 }
 
 #[test]
-fn a_cpu_that_comes_later_is_measured_though_it_is_busy_and_told_of_until_then() {
+fn a_late_cpu_is_measured_though_it_is_busy_and_reported_until_then() {
     let mut rig = Rig::new(true, true);
     rig.online("0-3");
     rig.steps(8);
@@ -372,7 +372,7 @@ fn a_cpu_that_comes_later_is_measured_though_it_is_busy_and_told_of_until_then()
 }
 
 #[test]
-fn a_cpu_that_goes_again_is_forgotten_and_without_recalibration_only_told_of() {
+fn late_cpus_that_leave_are_forgotten_and_when_off_only_reported() {
     let mut rig = Rig::new(true, true);
     rig.online("0-3,5");
     rig.steps(5);
@@ -388,7 +388,7 @@ fn a_cpu_that_goes_again_is_forgotten_and_without_recalibration_only_told_of() {
 }
 
 #[test]
-fn what_a_file_knows_of_its_measurement_is_the_reference() {
+fn references_come_from_the_measurements_in_the_file() {
     let text = r#"{"version": 1, "cpus": [{"cpu": 0, "cost_permille": [1000, 1000, 1000], "execute_khz": 60000,
         "samples_ps": [[9000, 10000, 30000], [], []]}, {"cpu": 1, "cost_permille": [2500, 1580, 1000]}]}"#;
     let file: CapacityFile = serde_json::from_str(text).unwrap();

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_told_while_it_holds_and_when_it_ends() {
+    fn a_limit_is_reported_while_it_holds_and_when_it_ends() {
         let machine = FakeLimits::new();
         let mut limits = machine.limits();
         assert_eq!(limits.files.len(), 2);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn throttling_is_told_once() {
+    fn throttling_is_reported_once() {
         let machine = FakeLimits::new();
         let mut limits = machine.limits();
         machine.write("cpu2/thermal_throttle/core_throttle_count", "19\n");
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn many_files_are_read_in_turn() {
+    fn many_files_are_read_in_rotation() {
         let machine = FakeLimits::new();
         for cpu in 0..40 {
             machine.write(&format!("cpu{cpu}/thermal_throttle/core_throttle_count"), "0");
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_cpu_is_a_reason_to_look_and_the_rest_is_not() {
+    fn trips_and_cooling_call_for_readings_without_naming_a_cpu() {
         for event in 0..=CAPABILITY {
             let looks = [TRIP_UP, TRIP_DOWN, COOLING].contains(&event);
             assert_eq!(parse(&bytes(event, &[])), looks.then_some(ThermalEvent::Somewhere));
@@ -399,7 +399,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_news_or_none(event in any::<u8>(), rest in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn any_bytes_are_an_event_or_none(event in any::<u8>(), rest in prop::collection::vec(any::<u8>(), 0..80)) {
             let _ = parse(&bytes(event, &rest));
             let _ = parse(&rest);
         }

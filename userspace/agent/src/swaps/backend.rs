@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_answer_of_the_kernel_side_is_known_and_no_other() {
+    fn exactly_the_answers_of_the_kernel_side_are_known() {
         assert_eq!(Refusal::of(ffi::BIAS_SWAP_ASKED), None);
         let known: Vec<_> = (1..ffi::BIAS_NR_SWAP_ANSWERS).map(Refusal::of).collect();
         assert!(known.iter().all(|why| why.is_some_and(|why| why != Refusal::Other)), "{known:?}");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_of_a_task_is_not_claimed() {
+    fn unknown_values_of_a_task_are_none() {
         let mut raw = ffi::bias_task_state { pid: 70, ..ffi::bias_task_state::default() };
         raw.profile.stack.permille = [1000, 0, 0];
         let task = Task::new(&raw, |pid| [pid].into_iter().collect());

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_happens_the_policy_is_given_back() {
+    fn the_original_policy_is_always_restored() {
         let own = policy();
         let mut rt_guard = RtGuard::new(true);
         rt_guard.lower();

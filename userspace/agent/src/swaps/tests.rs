@@ -48,7 +48,7 @@ fn the_worst_placement_becomes_the_best_and_stays() {
 }
 
 #[test]
-fn a_new_table_ends_what_is_open_and_nothing_gets_lost() {
+fn a_new_table_abandons_open_trials_and_counts_them() {
     let mut fake = FakeKernel::worst();
     let mut swaps = swaps();
     while swaps.trials.is_empty() {
@@ -61,7 +61,7 @@ fn a_new_table_ends_what_is_open_and_nothing_gets_lost() {
 }
 
 #[test]
-fn what_nobody_gains_from_is_left_alone() {
+fn placements_that_no_swap_improves_are_left_alone() {
     for stacks in [[LOOP; 4], [CHASE; 4], [LOOP, LOOP, CHASE, CHASE]] {
         let mut fake = FakeKernel::new(&stacks);
         let mut swaps = swaps();
@@ -94,7 +94,7 @@ fn a_task_that_dies_before_it_is_swapped_is_refused_and_forgotten() {
 }
 
 #[test]
-fn a_task_that_dies_while_it_is_measured_is_no_verdict() {
+fn a_task_that_dies_while_it_is_measured_gets_no_verdict() {
     let mut fake = FakeKernel::worst();
     let mut swaps = swaps();
     fake.advance(100 * MS);
@@ -109,7 +109,7 @@ fn a_task_that_dies_while_it_is_measured_is_no_verdict() {
 }
 
 #[test]
-fn a_task_that_changes_while_it_is_measured_is_no_verdict() {
+fn a_task_that_changes_while_it_is_measured_gets_no_verdict() {
     let mut fake = FakeKernel::worst();
     let mut swaps = swaps();
     fake.advance(100 * MS);
@@ -121,7 +121,7 @@ fn a_task_that_changes_while_it_is_measured_is_no_verdict() {
 }
 
 #[test]
-fn a_task_that_is_moved_back_is_no_verdict_and_need_not_wait_for_one() {
+fn a_task_that_is_moved_back_gets_no_verdict_and_is_swapped_again() {
     let mut fake = FakeKernel::worst();
     let mut swaps = swaps();
     fake.advance(100 * MS);
@@ -141,7 +141,7 @@ fn a_task_that_is_moved_back_is_no_verdict_and_need_not_wait_for_one() {
 }
 
 #[test]
-fn a_swap_that_a_queue_undoes_is_made_again_soon_and_less_and_less_often() {
+fn a_swap_that_a_queue_undoes_is_repeated_soon_and_then_ever_later() {
     let mut swaps = swaps();
     let mut fake = released(&mut swaps);
     mended_ms(&mut swaps, &mut fake);
@@ -211,7 +211,7 @@ fn mended_ms(swaps: &mut Loop, fake: &mut FakeKernel) -> u64 {
 }
 
 #[test]
-fn what_is_lost_or_refused_once_costs_a_turn() {
+fn a_single_lost_or_refused_swap_costs_one_interval() {
     for fault in [InjectedFault::Lost, InjectedFault::Refused(Refusal::Elsewhere)] {
         let mut swaps = swaps();
         let mut fake = released(&mut swaps);
@@ -226,7 +226,7 @@ fn what_is_lost_or_refused_once_costs_a_turn() {
 }
 
 #[test]
-fn a_queue_that_passes_costs_turns_only_while_it_is_there() {
+fn a_short_queue_delays_swaps_only_while_it_lasts() {
     let mut swaps = swaps();
     let mut fake = released(&mut swaps);
     fake.waiting_since_ns = fake.now_ns.get() - 100 * MS;
@@ -238,7 +238,7 @@ fn a_queue_that_passes_costs_turns_only_while_it_is_there() {
 }
 
 #[test]
-fn a_queue_that_stays_is_looked_at_less_often() {
+fn a_lasting_queue_makes_snapshots_rarer() {
     let mut swaps = swaps();
     let mut fake = FakeKernel { waiting_since_ns: 1, ..FakeKernel::worst() };
     run(&mut swaps, &mut fake, 2000);
@@ -246,7 +246,7 @@ fn a_queue_that_stays_is_looked_at_less_often() {
 }
 
 #[test]
-fn a_kernel_that_does_not_answer_ends_it() {
+fn a_kernel_that_keeps_failing_disables_swaps() {
     let mut fake = FakeKernel::worst();
     let mut swaps = swaps();
     fake.fault.set(InjectedFault::Error);
@@ -257,7 +257,7 @@ fn a_kernel_that_does_not_answer_ends_it() {
 }
 
 #[test]
-fn a_failure_now_and_then_does_not() {
+fn occasional_failures_do_not_disable_swaps() {
     let mut fake = FakeKernel::worst();
     let mut swaps = swaps();
     fake.advance(100 * MS);
@@ -290,7 +290,7 @@ fn swaps_that_do_not_pay_are_not_repeated_soon() {
 }
 
 #[test]
-fn what_all_swaps_say_of_costs_is_taken_over() {
+fn costs_learned_from_swaps_enter_the_table() {
     let truth = [2000, 1580, 1000];
     let (mut swaps, mut fake) = taught(truth);
     let costs = |table: &CapacityTable| table.get(3).unwrap().cost_permille;
@@ -306,8 +306,7 @@ fn what_all_swaps_say_of_costs_is_taken_over() {
 }
 
 #[test]
-fn limits_are_kept() {
-    // Affinity, stable profile, permission to migrate, known stack: a swap needs all of them.
+fn a_swap_needs_affinity_stability_mobility_and_a_stack() {
     type Change = fn(&mut super::fake::FakeTask);
     let changes: [Change; 4] = [
         |one| one.task.allowed = Some(CpuSet::from_iter([2, 3])),
@@ -329,7 +328,7 @@ fn limits_are_kept() {
 }
 
 #[test]
-fn who_has_just_been_moved_rests() {
+fn a_task_that_was_just_moved_rests() {
     let mut fake = FakeKernel::worst();
     let moved_ns = fake.now_ns.get() + 100 * MS;
     (100..104).for_each(|pid| fake.with(pid, |one| one.task.moved_ns = Some(moved_ns)));
@@ -341,7 +340,7 @@ fn who_has_just_been_moved_rests() {
 }
 
 #[test]
-fn it_looks_less_often_where_less_is_to_be_done() {
+fn snapshots_are_rarer_where_no_swap_pays() {
     let pause = |fake: &mut FakeKernel| {
         fake.advance(100 * MS);
         swaps().step(fake.now_ns.get(), fake).as_millis()
@@ -362,7 +361,7 @@ fn it_looks_less_often_where_less_is_to_be_done() {
 }
 
 #[test]
-fn where_it_cannot_be_it_says_why() {
+fn the_summary_says_why_swaps_are_off() {
     let off = |table: &CapacityTable, counting, enabled| {
         let options = SwapOptions { enabled, ..SwapOptions::default() };
         let mut live = Live::new(table.clone());
@@ -378,7 +377,7 @@ fn where_it_cannot_be_it_says_why() {
 }
 
 #[test]
-fn a_verdict_of_each_kind_can_be_sent() {
+fn every_verdict_survives_json() {
     for verdict in [Verdict::Paid, Verdict::Neutral, Verdict::Regretted] {
         let mut fake = FakeKernel::worst();
         let mut swaps = swaps();
@@ -411,7 +410,7 @@ fn a_busy_sibling_counts_in_plan_and_judgement() {
 }
 
 #[test]
-fn a_sibling_without_profile_is_busy_and_one_that_sleeps_is_not() {
+fn a_sibling_without_profile_is_busy_and_a_sleeping_one_is_not() {
     let unknown = |fake: &FakeKernel| fake.with(101, |one| one.task.stack_permille = None);
     assert_eq!(planned(1600, unknown), [(625_000, [1600, 1000, 1000])]);
     let asleep = |fake: &FakeKernel| fake.with(101, |one| one.task.runnable = false);
@@ -419,7 +418,7 @@ fn a_sibling_without_profile_is_busy_and_one_that_sleeps_is_not() {
 }
 
 #[test]
-fn a_shared_core_that_executes_slower_than_a_slow_one_gives_its_loops_away() {
+fn loops_leave_a_shared_core_that_executes_slower_than_a_slow_one() {
     let mut fake = FakeKernel::new(&[LOOP, LOOP, CHASE, CHASE]);
     let mut swaps = swaps_on(one_fast_core(4000));
     fake.advance(100 * MS);
@@ -522,7 +521,7 @@ proptest! {
     /// For any events: a step asks for at most one swap per pair of CPUs, and only of tasks that
     /// exist. Each trial ends. Data of tasks that have ended is found and dropped soon.
     #[test]
-    fn luck_breaks_nothing(chances in prop::collection::vec((chance(), 1u64..700), 1..150)) {
+    fn random_events_break_nothing(chances in prop::collection::vec((chance(), 1u64..700), 1..150)) {
         let mut fake = FakeKernel::worst();
         let mut swaps = swaps();
         for (chance, ms) in chances {

@@ -41,7 +41,7 @@ fn state_has_one_owner() {
 }
 
 #[test]
-fn a_global_elsewhere_would_be_seen() {
+fn a_global_elsewhere_is_detected() {
     assert_eq!(definitions("u64 counter;\n").len(), 1);
     assert_eq!(definitions("} scratches SEC(\".maps\");\n").len(), 1);
     assert_eq!(definitions("const volatile u32 knob = 1;\n").len(), 2);
