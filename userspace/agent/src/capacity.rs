@@ -66,9 +66,7 @@ impl Capacity {
         let covered = |group: &&Group| self.file.model.as_ref().is_some_and(|model| model.covers(group));
         let nominal = counters.groups().filter(|group| !covered(group)).count();
         if nominal > 0 {
-            info!(
-                "counters of {nominal} CPUs are taken at their nominal scale; --new-table finds the true one"
-            );
+            info!("counters of {nominal} CPUs have nominal scales; --new-table measures the true ones");
         }
         Ok(())
     }
@@ -107,7 +105,7 @@ pub fn obtain(source: &TableSource, counters: &Counters) -> Result<Capacity, Fai
             Ok(()) => info!("capacity table stored in {}", path.display()),
             // A path that the user names must work; the default path is a convenience.
             Err(failure) if source.output.is_some() => return Err(failure),
-            Err(failure) => warn!("the table is not kept: {failure}"),
+            Err(failure) => warn!("the table is not stored: {failure}"),
         }
     }
     Ok(capacity)
@@ -123,7 +121,7 @@ fn persistently<T>(pause: Duration, mut work: impl FnMut() -> Result<T, Failure>
     for _ in 1..TRIES {
         match work() {
             Err(failure) if failure.exit == Exit::Runtime => {
-                warn!("measuring is tried again: {failure}");
+                warn!("measuring again: {failure}");
                 std::thread::sleep(pause);
             }
             result => return result,
@@ -185,12 +183,12 @@ pub fn measure(topology: &Topology, settings: &Settings, counters: &Counters) ->
 fn reusable(path: &Path, topology: &Topology) -> Result<Capacity, String> {
     let capacity = from_file(path, topology).map_err(|failure| failure.message)?;
     let identity =
-        capacity.file.identity.as_ref().ok_or("the stored table does not say which machine it is of")?;
+        capacity.file.identity.as_ref().ok_or("the stored table does not say which machine it describes")?;
     if let Some(difference) = identity.difference(&topology.identity()) {
         return Err(difference);
     }
     if !capacity.has_sibling_costs() {
-        return Err("the stored table does not say what SMT siblings cost each other".to_owned());
+        return Err("the stored table lacks the costs of busy SMT siblings".to_owned());
     }
     let seen =
         calibrate::spot_check(topology, &capacity.file.samples()).map_err(|failure| failure.message)?;

@@ -132,7 +132,7 @@ impl Connections {
             let ready = match self.wait() {
                 Ok(ready) => ready,
                 Err(nix::Error::EINTR) => continue,
-                Err(error) => return warn!("marks announce nothing any more, for poll failed: {error}"),
+                Err(error) => return warn!("marks no longer have any effect: poll failed: {error}"),
             };
             let [stop, new, clients @ ..] = ready.as_slice() else { return };
             if *stop {
@@ -173,7 +173,7 @@ impl Connections {
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => {
-                debug!("a marked program could not be taken on: {error}");
+                debug!("cannot accept a marked program: {error}");
                 std::thread::sleep(RECOVERY);
             }
         }

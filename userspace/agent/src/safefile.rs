@@ -35,7 +35,7 @@ pub fn read_own_text(path: &Path, what: &str) -> Result<String, Failure> {
             return Err(format!("belongs to user {}, not to root; chown root it", meta.uid()));
         }
         if is_root && meta.mode() & 0o022 != 0 {
-            return Err("can be written by others than root; chmod go-w it".to_owned());
+            return Err("is writable by users other than root; chmod go-w it".to_owned());
         }
         Ok(())
     })
@@ -53,7 +53,7 @@ pub fn private_directory(directory: &Path) -> std::io::Result<()> {
     }
     let meta = directory.symlink_metadata()?;
     if !meta.is_dir() || meta.uid() != nix::unistd::geteuid().as_raw() || meta.mode() & 0o022 != 0 {
-        let text = "it is no directory of this user's alone; remove it, scx_bias creates it again";
+        let text = "it is not a directory private to this user; remove it, scx_bias creates it again";
         return Err(std::io::Error::new(ErrorKind::NotADirectory, text));
     }
     Ok(())

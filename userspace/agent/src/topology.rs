@@ -131,7 +131,7 @@ impl MachineIdentity {
     #[must_use]
     pub fn difference(&self, present: &Self) -> Option<String> {
         if self.cpu_models != present.cpu_models {
-            return Some("the CPU model is another".to_owned());
+            return Some("the CPU model changed".to_owned());
         }
         if self.kernel != present.kernel {
             return Some(format!("the kernel was {} and is {}", self.kernel, present.kernel));

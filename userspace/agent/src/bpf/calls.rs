@@ -103,11 +103,11 @@ impl SwapBackend for Attached<'_> {
 
     fn query(&self, pid: u32) -> Result<Option<Task>> {
         let mut query = ffi::bias_task_state { pid, ..ffi::bias_task_state::default() };
-        let answer = call(&self.skel.progs.bias_task_query, &mut query).context("cannot look at a task")?;
+        let answer = call(&self.skel.progs.bias_task_query, &mut query).context("cannot query a task")?;
         match Errno::from_raw(answer.wrapping_neg()) {
             _ if answer == 0 => Ok(Some(Task::new(&query, affinity_of))),
             Errno::ESRCH | Errno::ENOENT => Ok(None),
-            other => bail!("cannot look at a task ({other})"),
+            other => bail!("cannot query a task ({other})"),
         }
     }
 
@@ -120,7 +120,7 @@ impl SwapBackend for Attached<'_> {
             down_pid: request.down.pid,
             down_cpu: request.down.cpu,
         };
-        let answer = call(&self.skel.progs.bias_swap_ask, &mut raw).context("cannot ask for a swap")?;
+        let answer = call(&self.skel.progs.bias_swap_ask, &mut raw).context("cannot request a swap")?;
         Ok(Refusal::of(answer as u32).map_or(Ok(()), Err))
     }
 }

@@ -51,12 +51,12 @@ const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 /// Fail with the reason why it cannot.
 pub(crate) fn require() -> Result<()> {
     if !kernel::has_function(&[MOVE]) {
-        bail!("this kernel has no {MOVE} to be traced");
+        bail!("this kernel has no function {MOVE} to trace");
     }
     let namespace =
         std::fs::read_link("/proc/self/ns/pid").context("cannot read in which namespace this process is")?;
     if namespace.to_str() != Some(FIRST_NAMESPACE) {
-        bail!("in a container processes have other pids than the kernel's");
+        bail!("in a container pids differ from the kernel's");
     }
     Ok(())
 }

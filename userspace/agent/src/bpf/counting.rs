@@ -65,7 +65,7 @@ pub(crate) fn hand_over_one(
     info.counters = 0;
     let Some(group) = counters.cpu(cpu) else { return };
     let Some(scales) = counter_model::scales(model, group) else {
-        debug!("CPU {cpu} is not counted: its counter of external stalls does not follow them");
+        debug!("CPU {cpu} is not counted: its counter of external stalls does not follow the stalls");
         return;
     };
     info.external_permille = scales.external_permille;

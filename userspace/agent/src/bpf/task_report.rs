@@ -195,7 +195,7 @@ fn read_all(from: &mut impl Read) -> Result<Vec<u8>> {
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
                 attempts += 1;
                 if attempts > ATTEMPTS {
-                    bail!("it does not get on ({error})");
+                    bail!("it makes no progress ({error})");
                 }
             }
             Err(error) => return Err(error.into()),

@@ -119,7 +119,7 @@ pub fn visit_all<'a>(
                 let thread = Builder::new().spawn_scoped(scope, move || visit(cpu, state, &shared));
                 thread.map_err(|error| {
                     meeting.into_iter().for_each(Meeting::cancel);
-                    Failure::runtime(format!("no thread can be had ({error}); raise the limit of processes"))
+                    Failure::runtime(format!("cannot start a thread ({error}); raise the limit of processes"))
                 })
             })
             .collect();

@@ -173,7 +173,7 @@ fn finding(
 
 fn kernel_functions(btf: &Btf) -> Vec<Finding> {
     let verdicts: Vec<_> = NEEDS.iter().map(|need| (need, judge(btf, need))).collect();
-    let mut findings = vec![finding("btf", Status::Ok, "the kernel shows its type information", "")];
+    let mut findings = vec![finding("btf", Status::Ok, "the kernel provides type information", "")];
     let malformed: Vec<&str> = verdicts
         .iter()
         .filter_map(|(_, v)| if let Availability::Malformed(name) = v { Some(*name) } else { None })
@@ -196,7 +196,7 @@ fn kernel_functions(btf: &Btf) -> Vec<Finding> {
         .map(|(need, _)| need.any_of.last().copied().unwrap_or(need.purpose))
         .collect();
     findings.push(if missing.is_empty() {
-        finding("kfuncs", Status::Ok, format!("all {} kernel functions needed are there", NEEDS.len()), "")
+        finding("kfuncs", Status::Ok, format!("all {} needed kernel functions exist", NEEDS.len()), "")
     } else {
         let found = format!("the kernel lacks {}", missing.join(", "));
         finding(
@@ -240,7 +240,7 @@ impl ExaminedRoot<'_> {
     fn btf(&self) -> Result<Btf, Finding> {
         let path = self.0.join("sys/kernel/btf/vmlinux");
         if !path.exists() {
-            let found = "the kernel shows no type information in /sys/kernel/btf/vmlinux";
+            let found = "the kernel provides no type information in /sys/kernel/btf/vmlinux";
             return Err(finding("btf", Status::Missing, found, "boot one with CONFIG_DEBUG_INFO_BTF=y"));
         }
         Btf::read(&path).map_err(|error| {

@@ -155,15 +155,15 @@ impl Trouble {
         match self {
             Self::Closed => Failure::kernel("no longer running; start it with `sudo scx_bias`"),
             Self::Late => Failure::runtime(format!(
-                "the running scx_bias has not answered for {} s; look whether its process is stopped, or other clients keep it busy",
+                "the running scx_bias has not answered for {} s; check whether its process is stopped, or other clients keep it busy",
                 PATIENCE.as_secs()
             )),
             Self::Stranger => Failure::new(
                 Exit::OtherScheduler,
-                "the scheduler that runs is not scx_bias, or one of another version; stop it and start this one",
+                "the running scheduler is not scx_bias, or has another version; stop it and start this one",
             ),
             Self::Misunderstood(why) => Failure::runtime(format!(
-                "the running scx_bias is of another version ({why}); use the program that was started"
+                "the running scx_bias has another version ({why}); use the program that was started"
             )),
             Self::Refused(why) => Failure::runtime(format!(
                 "the running scx_bias cannot answer ({why}); see its log, and please report this{REPORT_TO}"
@@ -176,7 +176,7 @@ impl Trouble {
 fn absent(path: Option<&Path>) -> Failure {
     match bpf::active().filter(|_| path.is_none()) {
         Some(name) if name.starts_with("bias") => {
-            Failure::runtime("running, but without a socket to ask on; its log shows why; restart it")
+            Failure::runtime("running, but without a control socket; its log shows why; restart it")
         }
         Some(name) => Failure::new(
             Exit::OtherScheduler,

@@ -177,7 +177,7 @@ impl Request {
 /// Return the argument `name` of a request. An absent one is read as `null`.
 fn argument<T: DeserializeOwned>(args: &BTreeMap<String, String>, name: &str) -> Result<T> {
     let text = args.get(name).map_or("null", String::as_str);
-    serde_json::from_str(text).with_context(|| format!("the argument {name} is of another version"))
+    serde_json::from_str(text).with_context(|| format!("the argument {name} has another version"))
 }
 
 /// The running instance, which answers.
@@ -253,7 +253,7 @@ pub(super) fn reply(
 
 /// Read a line. Return None if it asks for the description of the statistics.
 pub(super) fn understand(line: &[u8]) -> Result<Option<Request>> {
-    let request: StatsRequest = serde_json::from_slice(line).context("this is no request")?;
+    let request: StatsRequest = serde_json::from_slice(line).context("this is not a request")?;
     match request.req.as_str() {
         "stats" => {
             let target = request.args.get("target").map_or("top", String::as_str);

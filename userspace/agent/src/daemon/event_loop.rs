@@ -147,7 +147,7 @@ impl Daemon<'_, '_, '_> {
         };
         let result = self.attached.hint_table(pid, table);
         if let Err(error) = &result {
-            warn!("marks of process {pid} announce nothing: {error:#}");
+            warn!("marks of process {pid} have no effect: {error:#}");
         }
         if let MarkEvent::Began { connection, .. } = event {
             let cpus = &self.live.table().cpus;
@@ -248,7 +248,7 @@ impl Instance for Daemon<'_, '_, '_> {
         let result = self.take_over();
         match &result {
             Ok(report) => report.lines().iter().for_each(|line| info!("reloaded: {line}")),
-            Err(failure) => warn!("not reloaded, everything stays as it is: {failure}"),
+            Err(failure) => warn!("reload failed, nothing has changed: {failure}"),
         }
         self.manager.ready(&describe(self.options, self.live.table()));
         result

@@ -119,7 +119,7 @@ fn run_once(
     // Threads inherit the capabilities of the thread that starts them. Start none before this
     // point.
     if let Err(error) = privileges::give_up() {
-        warn!("capabilities that are not needed any more are kept: {error:#}");
+        warn!("cannot drop all unneeded capabilities: {error:#}");
     }
     let signals = signals.listen()?;
     let scope = CgroupScope::start(optin, options, &mut attached)?;

@@ -46,7 +46,7 @@ impl Manager {
 
     /// Report that the scheduler is about to restore all policies and end.
     pub(crate) fn stopping(&self) {
-        tell(&[NotifyState::Stopping, NotifyState::Status("giving the CPUs back")]);
+        tell(&[NotifyState::Stopping, NotifyState::Status("restoring policies")]);
     }
 
     /// Report that the kernel has ended the scheduler, with the reason.

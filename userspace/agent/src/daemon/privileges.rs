@@ -46,12 +46,12 @@ pub(crate) fn give_up() -> Result<()> {
             let _ = caps::drop(None, CapSet::Bounding, *cap);
         }
     }
-    nix::sys::prctl::set_no_new_privs().context("cannot refuse new privileges")?;
+    nix::sys::prctl::set_no_new_privs().context("cannot set no_new_privs")?;
     for set in [CapSet::Ambient, CapSet::Inheritable] {
-        caps::clear(None, set).context("cannot give up capabilities")?;
+        caps::clear(None, set).context("cannot drop capabilities")?;
     }
     for set in [CapSet::Effective, CapSet::Permitted] {
-        caps::set(None, set, &keeps).context("cannot give up capabilities")?;
+        caps::set(None, set, &keeps).context("cannot drop capabilities")?;
     }
     Ok(())
 }

@@ -170,7 +170,7 @@ impl<'a> CgroupScope<'a> {
         match (&mut self.members, request) {
             (Members::Everything, _) => {
                 return Err(Failure::usage(
-                    "this scx_bias schedules the whole system, every cgroup with it; start it with --cgroup PATH or --partial to limit it",
+                    "this scx_bias schedules the whole system with all cgroups; start it with --cgroup PATH or --partial to limit it",
                 ));
             }
             (_, CgroupRequest::List) => {}
@@ -226,7 +226,7 @@ impl<'a> CgroupScope<'a> {
                 let lost = attached.events_lost();
                 if lost > 0 {
                     report.notes.push(format!(
-                        "{lost} events in cgroups came too fast and were lost; threads that left then may keep SCHED_EXT"
+                        "{lost} events of cgroups arrived too fast and were lost; threads that left then may keep SCHED_EXT"
                     ));
                 }
                 Scope::Cgroups(report)
@@ -345,7 +345,7 @@ impl BiasFilter {
         attached.cgroups_changed();
         result.map_err(|error| {
             Failure::runtime(format!(
-                "the kernel side cannot take the list of cgroups that have a bias ({error}); try again"
+                "cannot pass the list of cgroups with a bias to the kernel side ({error}); try again"
             ))
         })
     }

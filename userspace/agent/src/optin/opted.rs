@@ -196,7 +196,7 @@ impl<S: System> OptIn<S> {
         if self.store.is_bloated(self.journal.len())
             && let Err(error) = self.save()
         {
-            self.trouble.report(format!("the record of threads cannot be written again: {error}"));
+            self.trouble.report(format!("the record of threads cannot be rewritten: {error}"));
         }
     }
 
@@ -507,10 +507,7 @@ pub(super) fn restore_in<S: System>(system: S, directory: &Path, boot: &str) -> 
         Ok(true) => {}
         Ok(false) => return Ok(0),
         Err(error) => {
-            return Err(Failure::kernel(format!(
-                "cannot look into {}: {error}; use sudo",
-                directory.display()
-            )));
+            return Err(Failure::kernel(format!("cannot search {}: {error}; use sudo", directory.display())));
         }
     }
     let store = Store::open(directory, boot)?;

@@ -99,7 +99,7 @@ impl Selection {
         }
         if self.chosen.len() >= MAX_CGROUPS {
             return Err(Failure::usage(format!(
-                "cgroup {}: {MAX_CGROUPS} are opted in, the most there can be; opt in one above them",
+                "cgroup {}: the maximum of {MAX_CGROUPS} cgroups is opted in; opt in a common parent",
                 cgroup.path
             )));
         }
@@ -283,6 +283,6 @@ mod tests {
             assert_eq!(selection.add(cgroup(id)), Ok(true));
         }
         assert_eq!(selection.add(cgroup(0)), Ok(false));
-        assert!(selection.add(cgroup(MAX_CGROUPS as u64)).unwrap_err().message.contains("the most"));
+        assert!(selection.add(cgroup(MAX_CGROUPS as u64)).unwrap_err().message.contains("the maximum"));
     }
 }

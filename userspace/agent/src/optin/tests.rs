@@ -335,7 +335,7 @@ fn restore_undoes_a_killed_agent_without_a_new_one() {
     let run = agent.directory.path().join("run");
     let restore = |agent: &Agent| restore_in(agent.sim.clone(), &run, "boot");
     assert_eq!(restore(&agent), Ok(0));
-    assert!(!run.exists(), "nothing is made where there is nothing to do");
+    assert!(!run.exists(), "no directory is created without a record");
     agent.start(&[0]);
     let refused = restore(&agent).unwrap_err();
     assert_eq!(refused.exit, Exit::OtherScheduler, "{refused}");
@@ -344,7 +344,7 @@ fn restore_undoes_a_killed_agent_without_a_new_one() {
     let failed = restore(&agent).unwrap_err();
     assert!(failed.exit == Exit::Runtime && failed.message.contains("cgroup restore"), "{failed}");
     agent.sim.borrow_mut().budget = None;
-    assert_eq!(restore(&agent), Ok(1), "one was given back before");
+    assert_eq!(restore(&agent), Ok(1), "one was restored before");
     assert_eq!(agent.policies(), [(BATCH, 4), (NORMAL, 0), (NORMAL, 0)]);
     assert!(!Store::exists(&run).unwrap());
     assert_eq!(restore(&agent), Ok(0));

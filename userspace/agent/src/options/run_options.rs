@@ -87,7 +87,7 @@ pub struct RunOptions {
     #[serde(deserialize_with = "values::switch")]
     pub no_bias: bool,
 
-    /// Keep the capacity table of the start. This saves a check each half second, but a throttled
+    /// Keep the capacity table of the start. This saves a check every half second, but a throttled
     /// CPU still counts as fast as at the start
     #[arg(long)]
     #[serde(deserialize_with = "values::switch")]

@@ -182,7 +182,7 @@ fn parse(text: &str) -> Result<Override, String> {
     if !is_name(pmu) {
         return Err(format!("{pmu:?} is not the name of a PMU"));
     }
-    let (terms, unit) = rest.rsplit_once('/').ok_or("there is no / behind the terms")?;
+    let (terms, unit) = rest.rsplit_once('/').ok_or("there is no / after the terms")?;
     Ok(Override { role, pmu: pmu.to_owned(), terms: parse_terms(terms)?, unit: parse_unit(role, unit)? })
 }
 
@@ -199,7 +199,7 @@ fn parse_unit(role: Role, text: &str) -> Result<Unit, String> {
                 .ok_or_else(|| "slots= needs the width of the core, 1 to 64".to_owned())
         }
         _ => Err(format!(
-            "{text:?} is no unit of {}: stalls may have @cycles or @slots=WIDTH, external also @misses",
+            "{text:?} is not a unit of {}: stalls may have @cycles or @slots=WIDTH, external also @misses",
             role.name()
         )),
     }
@@ -298,13 +298,13 @@ mod tests {
             ("external=event", "no PMU/"),
             ("external=/event=1/", "not the name of a PMU"),
             ("external=../cpu/event=1/", "not the name"),
-            ("external=cpu/event=1", "no / behind"),
+            ("external=cpu/event=1", "no / after"),
             ("external=cpu//", "is not a term"),
             ("external=cpu/event=x/", "decimal or 0x"),
             ("external=cpu/event=1/@slots=0", "1 to 64"),
-            ("internal=cpu/event=1/@misses", "is no unit of internal"),
-            ("cycles=cpu/event=1/@slots=4", "is no unit of cycles"),
-            ("external=cpu/event=1/u", "is no unit"),
+            ("internal=cpu/event=1/@misses", "is not a unit of internal"),
+            ("cycles=cpu/event=1/@slots=4", "is not a unit of cycles"),
+            ("external=cpu/event=1/u", "is not a unit"),
         ] {
             let failure = text.parse::<Override>().unwrap_err();
             assert!(

@@ -139,11 +139,11 @@ fn refusal(error: &io::Error, event: &PerfEvent) -> OpenError {
         Errno::ENOSYS => "the kernel has no performance events; build it with CONFIG_PERF_EVENTS".to_owned(),
         Errno::EBUSY => {
             format!(
-                "the counters of this CPU are taken for {name}; stop the profiler that holds them exclusively"
+                "no counter of this CPU is free for {name}; stop the profiler that holds them exclusively"
             )
         }
         Errno::ENOENT => format!("the PMU of this CPU has no event {name}; name another with --events"),
-        Errno::ENODEV => format!("this CPU is offline or its PMU is not there for {name}; bring it online"),
+        Errno::ENODEV => format!("this CPU is offline or its PMU is missing for {name}; bring it online"),
         Errno::EOPNOTSUPP => {
             format!(
                 "the hardware of this CPU cannot count {name}; in a virtual machine have the host pass its PMU through"
@@ -226,7 +226,7 @@ impl Group {
         let length = nix::unistd::read(leader, &mut bytes)?;
         let open = self.fds.each_ref().map(Option::is_some);
         let short =
-            || io::Error::new(io::ErrorKind::InvalidData, "the kernel gave another number of counters");
+            || io::Error::new(io::ErrorKind::InvalidData, "the kernel returned a wrong number of counters");
         bytes.get(..length).and_then(|bytes| CounterReading::parse(bytes, open)).ok_or_else(short)
     }
 
@@ -244,7 +244,7 @@ impl Group {
     /// Return a sentence for a counter that stays at zero.
     pub(super) fn still(&self, role: Role) -> String {
         let name = self.event(role).map_or("?", |event| event.name.as_str());
-        format!("{name} stays at zero on this CPU and was taken out; name another with --events")
+        format!("{name} stays at zero on this CPU and was closed; name another with --events")
     }
 
     /// Close a counter permanently.

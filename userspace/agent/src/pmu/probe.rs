@@ -236,7 +236,7 @@ mod tests {
         };
         assert_eq!(after(1), (1, 1));
         assert_eq!(after(5), (5, 1));
-        assert_eq!(after(usize::MAX), (TURNS, 0), "it ends, and tells that there was none");
+        assert_eq!(after(usize::MAX), (TURNS, 0), "it ends, and reports that they never ran");
         assert_eq!(counted(&|| None, &|| {}), None);
     }
 

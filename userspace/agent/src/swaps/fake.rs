@@ -198,7 +198,7 @@ impl SwapBackend for FakeKernel {
     fn query(&self, pid: u32) -> Result<Option<Task>> {
         self.queries.set(self.queries.get() + 1);
         if self.fault.get() == InjectedFault::Error {
-            bail!("no looking");
+            bail!("query refused");
         }
         Ok(self.tasks.borrow().iter().find(|one| one.task.pid == pid).map(|one| one.task.clone()))
     }
@@ -206,7 +206,7 @@ impl SwapBackend for FakeKernel {
     fn ask(&self, request: &SwapRequest) -> Result<Result<(), Refusal>> {
         self.asked.borrow_mut().push(*request);
         match self.fault.get() {
-            InjectedFault::Error => bail!("no asking"),
+            InjectedFault::Error => bail!("request refused"),
             InjectedFault::Refused(why) => Ok(Err(why)),
             InjectedFault::Lost => Ok(self.check(request)),
             InjectedFault::Death => {

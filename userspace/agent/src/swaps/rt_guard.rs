@@ -45,7 +45,7 @@ impl RtGuard {
             // Threads and processes that start meanwhile do not inherit it.
             self.raised = affinity::realtime();
             if !self.raised {
-                debug!("swaps: no right to be real-time");
+                debug!("swaps: no permission for a real-time policy");
                 self.own = None;
             }
         }

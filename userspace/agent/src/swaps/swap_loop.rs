@@ -125,7 +125,7 @@ impl Swaps {
         } else if live.table().nr_classes() == 1 {
             Some(EVEN)
         } else if !counting {
-            Some("no CPU has counters, so that tasks cannot be told apart")
+            Some("no CPU has counters, so tasks cannot be distinguished")
         } else {
             None
         };
@@ -192,8 +192,8 @@ impl Swaps {
                 self.failures += 1;
                 debug!("swaps: {error:#}");
                 if self.failures >= MAX_FAILURES {
-                    warn!("no swaps are planned any more, for the kernel refuses what they need: {error:#}");
-                    self.off = Some(format!("the kernel refuses what they need: {error:#}"));
+                    warn!("planned swaps disabled: the kernel refuses a required call: {error:#}");
+                    self.off = Some(format!("the kernel refuses a required call: {error:#}"));
                 }
                 self.interval_ns.saturating_mul(5)
             }
@@ -435,7 +435,7 @@ impl Swaps {
         let known = live.costs.learned_permille(Class::Slow);
         let differs = factors.iter().zip(known).any(|(new, old)| new.abs_diff(old) >= MIN_CHANGE_PERMILLE);
         if self.audit.correction.samples() >= MIN_SAMPLES && differs {
-            info!("swaps taught what slow CPUs cost: calibrated costs times {factors:?} permille");
+            info!("updated slow-CPU costs from measured swaps: calibrated costs times {factors:?} permille");
             live.costs.set_learned(factors);
             self.version = live.costs.version();
         }

@@ -152,7 +152,7 @@ fn a_swap_that_a_queue_undoes_is_repeated_soon_and_then_ever_later() {
     };
     undo(&fake);
     let first_ms = mended_ms(&mut swaps, &mut fake);
-    assert!(first_ms <= 150, "{first_ms} ms, not as long as a task rests that was migrated on purpose");
+    assert!(first_ms <= 150, "{first_ms} ms, but an undone swap needs no long rest");
     let mut waits_ms = Vec::new();
     for _ in 0..6 {
         undo(&fake);
@@ -251,7 +251,7 @@ fn a_kernel_that_keeps_failing_disables_swaps() {
     let mut swaps = swaps();
     fake.fault.set(InjectedFault::Error);
     run(&mut swaps, &mut fake, 20_000);
-    assert!(swaps.summary().off.is_some_and(|why| why.contains("no looking")));
+    assert!(swaps.summary().off.is_some_and(|why| why.contains("query refused")));
     assert_eq!(fake.queries.get(), MAX_FAILURES as usize);
     assert_eq!(swaps.step(u64::MAX, &mut fake), FOREVER);
 }
@@ -264,7 +264,7 @@ fn occasional_failures_do_not_disable_swaps() {
     swaps.step(fake.now_ns.get(), &mut fake);
     fake.fault.set(InjectedFault::Error);
     run(&mut swaps, &mut fake, 2000);
-    assert_eq!(swaps.trials.len(), 2, "what is under way is not forgotten");
+    assert_eq!(swaps.trials.len(), 2, "open trials are kept");
     fake.fault.set(InjectedFault::Done);
     run(&mut swaps, &mut fake, 2000);
     assert_eq!((swaps.audit.summary.paid, swaps.summary().off), (2, None));
@@ -298,8 +298,8 @@ fn costs_learned_from_swaps_enter_the_table() {
     assert!(corrected[0].abs_diff(truth[0]) < 60, "{corrected:?}");
     assert!(corrected[2].abs_diff(truth[2]) < 60 && corrected[1] == 1580, "{corrected:?}");
     assert_eq!(costs(swaps.live.table()), corrected);
-    assert_eq!(costs(swaps.live.costs.clocked()), SLOW, "trials go by the costs without factors");
-    // Recalibration ends that.
+    assert_eq!(costs(swaps.live.costs.clocked()), SLOW, "trials use the costs without factors");
+    // Recalibration drops the factors.
     swaps.recalibrated(vec![1000, 1100, 1000, 1000], &mut fake);
     assert_eq!(costs(fake.published.last().unwrap()), SLOW);
     assert_eq!(swaps.summary().samples, 0);
