@@ -8,10 +8,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 /// Headers that `bpf/` includes from outside its directory. Cargo does not watch them by itself.
-/// This and `bpf` are links, so that the crate can be packaged with what they lead to.
+/// This and `bpf` are links, so that the packaged crate contains their targets.
 const HEADERS: &str = "include";
 
-/// Directory of the sources in what the verifier's messages quote.
+/// Directory of the sources as the verifier's log shows it.
 const SOURCES: &str = "/usr/src/scx_bias";
 
 fn main() -> Result<()> {

@@ -31,7 +31,7 @@ pub fn allowed_to_thread(tid: i32) -> Result<Vec<u32>, Errno> {
     allowed_from(tid, 1024 / BITS)
 }
 
-/// Like [`allowed_to_thread`], with a mask of `words` words at first.
+/// Like [`allowed_to_thread`], starting with a mask of `words` words.
 fn allowed_from(tid: i32, words: usize) -> Result<Vec<u32>, Errno> {
     let mut mask: Vec<c_ulong> = vec![0; words];
     loop {
@@ -106,7 +106,7 @@ pub fn pin(cpu: u32) -> Result<(), Failure> {
 /// Give the calling thread SCHED_FIFO at the lowest priority, ahead of ordinary tasks. Return true
 /// if that is permitted.
 ///
-/// Children are not affected. A refusal is no error: the median is robust, and samples are only
+/// Children are not affected. A refusal is not an error: the median is robust, and samples are only
 /// noisier.
 pub fn realtime() -> bool {
     set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1)

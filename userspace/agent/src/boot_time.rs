@@ -16,7 +16,7 @@ use nix::time::{ClockId, clock_gettime};
 /// Return the time since boot, suspends included [ms].
 #[must_use]
 pub fn now_ms() -> u64 {
-    // Linux has this clock since 2.6.39.
+    // Linux has had this clock since 2.6.39.
     clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(0, |time| {
         u64::try_from(time.tv_sec() * 1000 + time.tv_nsec() / 1_000_000).unwrap_or_default()
     })

@@ -4,14 +4,14 @@
 
 use std::time::{Duration, Instant};
 
-/// A share of the CPU time of one CPU. What is not spent is saved up to a limit.
+/// A share of the CPU time of one CPU. Unspent time is saved up to a limit.
 pub(crate) struct Budget {
     /// One in this many parts of the time that passes is added.
     share: u32,
     burst: Duration,
     /// CPU time left, negative after work that took more [ns].
     left_ns: i64,
-    /// Up to when time has been added.
+    /// Time of the last addition.
     at: Instant,
 }
 
@@ -21,8 +21,8 @@ impl Budget {
         Self { share: share.max(1), burst, left_ns: burst.as_nanos() as i64, at: now }
     }
 
-    /// Charge `time`, at most the burst: a longer time is not the work's alone, and would forbid
-    /// that work for long.
+    /// Charge `time`, at most the burst: a longer time is not the work's alone, and would block
+    /// further work for long.
     pub(crate) fn charge(&mut self, time: Duration) {
         self.left_ns -= time.min(self.burst).as_nanos() as i64;
     }

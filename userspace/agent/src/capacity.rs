@@ -47,9 +47,8 @@ impl Capacity {
         self.file.cpus.iter().all(|entry| entry.shared_permille.is_some() || !with_sibling(entry.cpu))
     }
 
-    /// Close the counters that do not count. After a calibration these are the ones that it saw
-    /// stand still. Otherwise a probe of some milliseconds finds them. Scheduling needs this;
-    /// showing a table does not.
+    /// Close the counters that do not count. After a calibration its counts show them. Otherwise a
+    /// probe of some milliseconds finds them. Scheduling needs this; showing a table does not.
     ///
     /// # Errors
     /// Kernel failure when sysfs is not mounted or names no CPU.
@@ -160,7 +159,7 @@ fn from_file(path: &Path, topology: &Topology) -> Result<Capacity, Failure> {
 /// # Errors
 /// Those of [`calibrate()`].
 pub fn measure(topology: &Topology, settings: &Settings, counters: &Counters) -> Result<Capacity, Failure> {
-    // indicatif hides the bar when standard error is no terminal.
+    // indicatif hides the bar when standard error is not a terminal.
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} visits, {eta} left") {
         bar.set_style(style);

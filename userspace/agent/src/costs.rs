@@ -4,8 +4,8 @@
 //! kernel side.
 //!
 //! # Problem
-//! Recalibration and the audit of swaps change what CPUs cost. The status, systemd, the planner and
-//! the kernel side must agree on the result.
+//! Recalibration and the audit of swaps change the costs of CPUs. The status, systemd, the planner
+//! and the kernel side must agree on the result.
 //!
 //! # Approach
 //! Both writers set their factors in [`Live::costs`]. [`Live::publish`] computes the table from

@@ -101,8 +101,8 @@ impl CounterModel {
 
 /// Return the scales for the counts of `group`: the fitted ones, else the nominal ones.
 ///
-/// None means that no CPI stack can be made of its counters: without external stalls, tasks cannot
-/// be distinguished. Without a counter of internal stalls, these count as execution.
+/// None means that its counters give no CPI stack: without external stalls, tasks cannot be
+/// distinguished. Without a counter of internal stalls, these count as execution.
 #[must_use]
 pub fn scales(model: Option<&CounterModel>, group: &Group) -> Option<Scales> {
     let scale = |role| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Version of the running kernel, where no type, function or file tells what it can do.
+//! Version of the running kernel, for features that no type, function or file reveals.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub fn release(root: &Path) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// Return true if the running kernel has one of the functions `any_of`, as far as its BTF tells.
+/// Return true if the running kernel has one of the functions `any_of`, according to its BTF.
 #[must_use]
 pub fn has_function(any_of: &[&str]) -> bool {
     Btf::from_vmlinux()

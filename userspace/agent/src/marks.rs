@@ -8,8 +8,8 @@
 //!
 //! # Approach
 //! A thread accepts connections on a socket that every user can reach, and reads one request of a
-//! fixed size from each. The main thread writes the map and answers. The connection stays open:
-//! when it ends, so have the process's hints.
+//! fixed size from each. The main thread writes the map and answers. The connection stays open.
+//! The process's hints end with it.
 //!
 //! # Invariants
 //! * The kernel names the process of a connection (SO_PEERCRED), so no process can give an address
@@ -37,21 +37,21 @@ use tracing::{debug, warn};
 
 use crate::control::listen;
 
-/// Processes with hints at most, as the map has entries (`BIAS_HINT_TABLES`).
+/// Most processes with hints: the entries of the map (`BIAS_HINT_TABLES`).
 const MAX_PROCESSES: usize = bias_policy::ffi::BIAS_HINT_TABLES as usize;
-/// Of these, processes of one user.
+/// Most of them that one user may have.
 const MAX_PER_USER: usize = MAX_PROCESSES / 4;
 /// Pause after each connection. A program connects once.
 const PACE: Duration = Duration::from_millis(1);
 /// Pause after the system refused a connection.
 const RECOVERY: Duration = Duration::from_millis(100);
 
-/// What the main thread does for marked programs.
+/// Event of a marked program, for the main thread.
 #[derive(Debug)]
 pub(crate) enum MarkEvent {
     /// A process has a table at this address. Answer on the connection.
     Began { pid: u32, table: u64, connection: UnixStream },
-    /// The process has none any more.
+    /// The process no longer has one.
     Ended { pid: u32 },
 }
 
@@ -154,7 +154,8 @@ impl Connections {
         }
     }
 
-    /// Wait until something happens. Return where: at `stopped`, at the listener, at each client.
+    /// Wait for an event. Return true for each source that has one: `stopped`, the listener, each
+    /// client.
     fn wait(&self) -> nix::Result<Vec<bool>> {
         let streams = self.clients.iter().map(|client| client.stream.as_fd());
         let all = [self.stopped.as_fd(), self.listener.as_fd()].into_iter().chain(streams);
@@ -179,7 +180,7 @@ impl Connections {
         }
     }
 
-    /// Return the client of a new connection. None if it is one too many.
+    /// Return the client of a new connection. None if there are too many.
     fn admit(&self, stream: UnixStream) -> Option<Marked> {
         let peer = getsockopt(&stream, PeerCredentials).ok()?;
         stream.set_nonblocking(true).ok()?;

@@ -67,7 +67,7 @@ fn a_process_can_announce_only_itself() {
     let fixture = Fixture::new();
     assert_eq!(told(&fixture.connect(&request(1))).0, Status::Namespace);
     assert_eq!(told(&fixture.connect(&[0; REQUEST_BYTES])).0, Status::Unknown);
-    // What is no request ends the connection.
+    // An invalid request ends the connection.
     for bytes in [&[7; 3][..], &[7; 100]] {
         let mut process = fixture.connect(bytes);
         assert!(matches!(process.read(&mut [0; 1]), Ok(0) | Err(_)));

@@ -44,8 +44,8 @@ pub fn read_own_text(path: &Path, what: &str) -> Result<String, Failure> {
 /// Create a directory for this user alone, unless it exists.
 ///
 /// # Errors
-/// The error of the creation. Also an error if the existing path is a link or no directory, belongs
-/// to another user, or is writable to others.
+/// The error of the creation. Also an error if the existing path is a link or not a directory,
+/// belongs to another user, or is writable to others.
 pub fn private_directory(directory: &Path) -> std::io::Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
@@ -105,7 +105,7 @@ fn read_bounded(file: File) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "is not UTF-8 text; name the right file".to_owned())
 }
 
-/// Return the name of what is no regular file.
+/// Return the name of a file type that is not a regular file.
 pub(crate) fn kind(file_type: std::fs::FileType) -> &'static str {
     if file_type.is_dir() {
         "directory"

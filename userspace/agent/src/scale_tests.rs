@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What a start costs on the largest machine: 1024 CPUs, each of another cost, made up.
+//! Cost of a start on the largest machine: 1024 fake CPUs, each with another cost.
 
 #![allow(clippy::unwrap_used)]
 
@@ -41,7 +41,7 @@ fn machine() -> FakeSysfs {
     machine
 }
 
-/// The stored table of `machine`, where each CPU is a little slower than the one before it.
+/// The stored table of `machine`, where each CPU is a little slower than the previous one.
 fn stored(machine: &FakeSysfs, topology: &Topology) -> PathBuf {
     let times = |cpu: u32, weight: u32| {
         (0..60).map(|i| f64::from(100_000 + cpu * weight + i % 7)).collect::<Vec<_>>()
@@ -61,8 +61,8 @@ fn peak_kb() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Start everything but the kernel side. The test includes what made the table, so its memory is a
-/// bound from above. It prints the time, which depends on the host.
+/// Start everything but the kernel side. The process also made the table, so its peak memory is an
+/// upper bound. Print the time, which depends on the host.
 #[test]
 fn a_start_with_1024_cpus_stays_small() {
     let machine = machine();

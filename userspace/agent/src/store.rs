@@ -226,7 +226,7 @@ impl CapacityFile {
     ///
     /// # Errors
     /// Runtime failure when the directory or the file cannot be written. Usage failure when `path`
-    /// is no regular file.
+    /// is not a regular file.
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
         let failed = |error: std::io::Error| {
             Failure::runtime(format!(

@@ -90,8 +90,8 @@ impl Topology {
             let core = first(&own(cpu).join("topology/core_cpus_list"))
                 .or_else(|| first(&own(cpu).join("topology/thread_siblings_list")))
                 .unwrap_or(cpu);
-            // A CPU that shows no cache of the level that others of its package show is taken to
-            // share it: some machines describe their caches incompletely.
+            // A CPU that lacks the cache level of others in its package is assumed to share it:
+            // some machines describe their caches incompletely.
             let llc = match (cache, llcs.get(&package)) {
                 (Some(cache), Some(llc)) if cache.level == llc.level => cache.first,
                 (_, Some(llc)) => llc.first,

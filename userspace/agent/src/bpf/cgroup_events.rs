@@ -4,7 +4,7 @@
 //!
 //! # Problem
 //!
-//! The main thread waits for several sources at once, and each of its wakeups preempts a task.
+//! The main thread waits for several sources, and each of its wakeups preempts a task.
 //!
 //! # Approach
 //!

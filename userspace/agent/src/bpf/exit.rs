@@ -108,7 +108,7 @@ fn dump() -> String {
         return String::new();
     }
     // SAFETY: the pointer is the object's dump section, which the kernel terminates with NUL. The
-    // section lives as long as the loaded object, a method of which calls this function.
+    // section lives as long as the loaded object, whose method calls this function.
     unsafe { CStr::from_ptr(dump.ptr) }.to_string_lossy().into_owned()
 }
 

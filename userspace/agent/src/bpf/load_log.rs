@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What libbpf and the kernel say while they load the scheduler: their messages, the explanation of a
-//! refusal in one line, and the instructions that the verifier processed. `-v` prints all of it.
+//! Log of loading the scheduler: messages of libbpf and the kernel, the explanation of a refusal in
+//! one line, and the instructions that the verifier processed. `-v` prints all of it.
 
 use std::io::Write;
 use std::sync::Mutex;
@@ -84,7 +84,7 @@ pub(super) fn explain(error: &anyhow::Error) -> anyhow::Error {
         .into();
     }
     let reason = reason().unwrap_or_default();
-    // ENOTSUPP, a number of the kernel alone: a program was not compiled.
+    // ENOTSUPP, which libc does not know: a program was not compiled.
     if text.contains("os error 524") || reason.contains("JIT is required") {
         return Failure::kernel(format!("{}; {}", NO_JIT.0, NO_JIT.1)).into();
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What the agent writes into the BPF object before the kernel loads it: knobs, counting, scope,
-//! machine, and the copies of the capacity table (`bpf/table.bpf.h`). During a run the agent writes
-//! knobs and a copy of the table in the same way.
+//! Data that the agent writes into the BPF object before the kernel loads it: knobs, counting,
+//! scope, machine, and the copies of the capacity table (`bpf/table.bpf.h`). During a run the agent
+//! writes knobs and a copy of the table in the same way.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ use crate::kernel;
 use crate::options::RunOptions;
 use crate::topology;
 
-/// Copies of the table, of which one is in force.
+/// Copies of the table. One of them is in force.
 pub(super) const COPIES: usize = ffi::BIAS_TABLE_COPIES as usize;
 
 /// Write all of it. `counting` is true if any counter is read.
@@ -78,8 +78,8 @@ fn prepare_counting(open: &mut OpenBpfSkel<'_>, any: bool, nr_cpus: usize) -> Re
     Ok(())
 }
 
-/// Leave out one of the programs that see a CPU which another scheduling class takes. Kernels with
-/// the better one (from 6.19 on) warn of the other.
+/// Leave out one of the programs that notice when another scheduling class takes a CPU. Kernels
+/// with the better one (from 6.19 on) warn about the other.
 fn prepare_release(open: &mut OpenBpfSkel<'_>) {
     let at_switch = kernel::has_function(&["scx_bpf_dsq_reenq", "scx_bpf_reenqueue_local___v2"]);
     open.progs.bias_release.set_autoload(at_switch);
@@ -108,8 +108,8 @@ fn prepare_scope(open: &mut OpenBpfSkel<'_>, options: &RunOptions) -> Result<()>
     // A flag that the kernel does not know is 0 here. A kernel that knows a flag keeps such tasks
     // from the scheduler unless the flag is set.
     ops.flags |= *scx_utils::compat::SCX_OPS_ENQ_EXITING | *scx_utils::compat::SCX_OPS_ENQ_MIGRATION_DISABLED;
-    // Before 6.15 the kernel says that cpu.weight does not count, unless this flag is set. Later
-    // kernels say that the flag is obsolete.
+    // Before 6.15 the kernel warns that cpu.weight has no effect, unless this flag is set. Later
+    // kernels warn that the flag is obsolete.
     if kernel::release(Path::new("/")).is_some_and(|release| kernel::is_before(&release, (6, 15))) {
         ops.flags |= read_enum("scx_ops_flags", "SCX_OPS_HAS_CGROUP_WEIGHT").unwrap_or(0);
     }

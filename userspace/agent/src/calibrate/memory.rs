@@ -5,21 +5,21 @@
 //! # Problem
 //! A cache keeps more of some pages than of others, so equal CPUs that load from pages of their own
 //! differ. A visit covers only a part of a large set. If all visits began at the same line, each
-//! would find there the lines that the visit before it left in the cache.
+//! would find lines that the previous visit left in the cache.
 //!
 //! Four times the last-level cache that sysfs reports is a correct size on hardware. In a guest,
-//! sysfs repeats what the hypervisor made up. On an emulated CPU a set of 64 MiB takes a second to
+//! sysfs repeats what the hypervisor claims. On an emulated CPU a set of 64 MiB takes a second to
 //! build.
 //!
 //! # Approach
 //! All CPUs of a last-level cache load from the same pages. Where the set is too small for huge
 //! pages, which is where this matters, all CPUs of a node do. One CPU at a time follows the set,
-//! and each continues where the one before stopped. So a line is loaded again only after all others
-//! of the set.
+//! and each continues where the previous one stopped. So a line is loaded again only after all
+//! others of the set.
 //!
 //! A ladder of small sets is measured first. A size is memory if a load takes longer than any cache
-//! does ([`SURELY_MEMORY_NS`]) and a set of twice the size is no slower. The smallest such set is
-//! taken, or the largest one tried if the latency never levels off. If no size reaches that
+//! does ([`SURELY_MEMORY_NS`]) and a set of twice the size is no slower. The choice is the smallest
+//! such set, or the largest one tried if the latency never levels off. If no size reaches that
 //! latency, the set is four times the reported cache, within bounds.
 //!
 //! The middle set is twice the smallest one that the first level does not hold

@@ -3,9 +3,9 @@
 //! Calibration: measure the time that each CPU needs for a unit of work of each component.
 //!
 //! # Problem
-//! What firmware or sysfs reports about a CPU's speed is often absent, only a rank, or one figure
-//! for all three components. Ticks, other tasks, frequency ramps and neighbours disturb a
-//! measurement. It must take seconds only.
+//! The CPU speed that firmware or sysfs reports is often absent, only a rank, or one figure for all
+//! three components. Ticks, other tasks, frequency ramps and neighbours disturb a measurement. It
+//! must take seconds only.
 //!
 //! # Approach
 //! Loops ([`crate::loops`]) stand for the components: integer work in registers, unpredictable
@@ -55,8 +55,8 @@ use settings::{batches, lanes, visit_length};
 use std::time::{Duration, Instant};
 use visit::{CpuState, LoopRecord, Pace, Records, Shared, run_chase, visit_all};
 
-/// Measure every online CPU while its events of `counters` run. `progress` gets the visits done and
-/// the visits in all.
+/// Measure every online CPU while its events of `counters` run. `progress` gets the number of
+/// visits done and in total.
 ///
 /// # Errors
 /// Runtime failure when a thread cannot run on a CPU, when memory is short, or when a loop gave no
@@ -229,7 +229,7 @@ pub fn evaluate(
 }
 
 /// Measure the execute time of a few CPUs: (CPU, ns per step). This suffices to check a stored
-/// table, whose samples tell what to expect.
+/// table, whose samples give the expected time.
 ///
 /// At most [`SPOT_CPUS`] CPUs are measured, spread over the machine, each until its clock has
 /// settled.

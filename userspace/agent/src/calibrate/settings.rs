@@ -8,10 +8,10 @@
 //!
 //! # Approach
 //! CPUs are measured one at a time while that fits the time budget, which holds for up to about a
-//! dozen CPUs. Beyond that there are as many lanes as the budget needs. The CPUs of a batch are on
-//! different physical cores. The memory loop runs on one CPU of a last-level cache at a time (a
-//! lock, see [`super::memory`]). Batches take CPUs of different caches first, so that few threads
-//! wait for that lock.
+//! dozen CPUs. Larger machines use the number of lanes that the budget needs. The CPUs of a batch
+//! are on different physical cores. The memory loop runs on one CPU of a last-level cache at a time
+//! (a lock, see [`super::memory`]). Batches take CPUs of different caches first, so that few
+//! threads wait for that lock.
 //!
 //! # Invariants
 //! Every CPU is in exactly one batch. No batch holds two CPUs of a core or more than `lanes` CPUs.
@@ -80,7 +80,7 @@ pub struct Conditions {
 
 #[cfg(test)]
 impl Conditions {
-    /// Return conditions for samples that are made up.
+    /// Return conditions for fake samples.
     pub(crate) const fn made_up() -> Self {
         Self { rounds: 1, visit_us: 1, chunk_us: 1, external_bytes: 1, lanes: 1, realtime: false, took_ms: 1 }
     }

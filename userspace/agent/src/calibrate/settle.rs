@@ -4,8 +4,8 @@
 //!
 //! # Problem
 //! A CPU that idled has a low clock. A governor that follows the kernel's load tracking (schedutil,
-//! half-life 32 ms) takes a tenth of a second to reach full speed. What is measured before that
-//! shows the governor, not the CPU.
+//! half-life 32 ms) takes a tenth of a second to reach full speed. An earlier measurement shows the
+//! governor, not the CPU.
 //!
 //! # Approach
 //! The loop runs in chunks of some 100 us, or longer where reading the clock is slow. The time of a
@@ -19,12 +19,12 @@
 //! hypervisor may run a CPU in bursts, which only a sum shows. If the mean is longer by more than a
 //! tenth, it counts instead.
 //!
-//! The thread sleeps for a moment now and then. schedutil looks at the clock of a real-time task
-//! only when the task becomes runnable. Where the kernel does not know the present clock, each look
-//! raises it by a quarter at most.
+//! The thread sleeps for a moment now and then. schedutil updates the clock for a real-time task
+//! only when the task becomes runnable. Where the kernel does not know the present clock, each
+//! update raises it by a quarter at most.
 //!
 //! # Limits
-//! A governor that raises the clock later than after [`PATIENCE`] is not waited for.
+//! The measurement does not wait for a governor that raises the clock after [`PATIENCE`].
 
 use crate::loops::execute;
 use bias_policy::samples::median;
@@ -222,7 +222,7 @@ mod tests {
         assert!(ns / 10.0 < 1.04, "{ns}");
     }
 
-    /// Ticks come each 4 ms and take 0.2 ms. With the expected steps, each chunk would contain one.
+    /// Ticks come every 4 ms and take 0.2 ms. With the expected steps, each chunk would have one.
     #[test]
     fn chunks_stay_short_on_a_cpu_that_is_slower_than_expected() {
         let (mut now_ns, tick_ns) = (0, 4_000_000);
@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    /// A vCPU that does 40 000 steps of 1 ns in each 1.2 ms and waits for the rest.
+    /// A vCPU that does 40 000 steps of 1 ns every 1.2 ms and waits for the rest.
     #[test]
     fn a_cpu_that_runs_in_bursts_counts_with_its_mean_speed() {
         let (mut now_ns, period_ns, burst) = (0, 1_200_000, 40_000);

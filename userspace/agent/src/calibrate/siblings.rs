@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Effect of SMT siblings on each other: the visits of a CPU alone, to all CPUs of a core at once.
+//! Effect of SMT siblings on each other: the visits of a CPU alone, to all CPUs of a core together.
 //!
 //! # Problem
 //! A core's second thread adds a fraction of the first one's throughput. The fraction differs by
@@ -11,7 +11,7 @@
 //! its CPUs. These threads run every loop together ([`Meeting`]). The factor of a component is the
 //! time per step together over the same CPU's time alone, as the mean of the core's CPUs. It stands
 //! for all CPUs of the class that have siblings. The threads follow the memory loop's set from
-//! evenly spaced lines, so that none finds in a cache what another has just loaded.
+//! evenly spaced lines, so that no thread hits lines that another has just loaded.
 //!
 //! # Invariants
 //! A core that cannot be measured gets [`SHARED_DEFAULT`], with a warning. It never ends the
@@ -54,8 +54,8 @@ pub(super) fn measure(calibration: &mut Calibration, states: &[CpuState], sets: 
     }
 }
 
-/// Return the core that stands for a class: the first one with several CPUs, of which the first has
-/// the class.
+/// Return the core that stands for a class: the first one with several CPUs whose first CPU has the
+/// class.
 fn first_core(table: &CapacityTable, class: Class) -> Option<u32> {
     let first = |entry: &&CpuCapacity| class_of(table, entry) == class && table.has_sibling(entry);
     table.cpus.iter().find(first).map(|entry| entry.core)

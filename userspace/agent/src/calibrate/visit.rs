@@ -31,7 +31,7 @@
 //! A sample is nanoseconds per step. The first chunk of a loop is never a sample. A visit adds no
 //! counts if its counters could not be read, ran backwards or were never scheduled: sums and their
 //! durations belong together. Without counters nothing is read. A thread that cannot take part
-//! cancels the meeting, and then all others return at once. So no thread waits for one that is
+//! cancels the meeting, and then all others return immediately. So no thread waits for one that is
 //! absent.
 //!
 //! # Limits
@@ -140,7 +140,7 @@ fn visit(cpu: u32, state: &mut CpuState, shared: &Shared) -> Result<(), Failure>
     }
     pinned?;
     let realtime = realtime();
-    // Dropped: it waits for the clock. An earlier visit shows what to wait for.
+    // The result is dropped: this only waits for the clock. An earlier visit gives the target.
     settle::step_ns(median(&state.samples_ns[0]));
     let mut one = CpuState { realtime: Some(realtime), ..state.same_paces() };
     let near_ns = external(&mut one, shared);
@@ -175,7 +175,7 @@ impl Shared<'_> {
 }
 
 impl CpuState {
-    /// Add what a visit measured. Visits with another clock do not mix: the faster ones count.
+    /// Add the results of a visit. Visits with another clock do not mix: the faster ones count.
     fn add(&mut self, visit: Self) {
         let Some(new) = median(&visit.samples_ns[0]) else { return };
         let realtime = self.realtime.unwrap_or(true) && visit.realtime.unwrap_or(true);

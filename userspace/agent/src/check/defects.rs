@@ -3,8 +3,8 @@
 //! Known defects of kernels that occur under any sched_ext scheduler.
 //!
 //! # Problem
-//! Some kernels stop the machine while a sched_ext scheduler is loaded. The user sees that the
-//! scheduler did it, and no later message can explain it.
+//! Some kernels stop the machine while a sched_ext scheduler is loaded. The user blames the
+//! scheduler, and no later message can explain it.
 //!
 //! # Approach
 //! [`KNOWN`] is one table: what happens, on which releases, under which condition, and the remedy.
@@ -30,7 +30,7 @@ pub(super) struct Defect {
     /// What happens.
     pub(super) what: &'static str,
     pub(super) remedy: &'static str,
-    /// Releases that have it: from the first one to the one before the second.
+    /// Releases that have it: from the first one up to, but not including, the second.
     releases: &'static [(Version, Version)],
     /// A function that the repair added to the kernel.
     repair: Option<&'static str>,

@@ -4,7 +4,7 @@
 //! form.
 //!
 //! Names changed between kernel versions. The BPF side uses the first variant that exists, so a
-//! need lists alternatives of which one suffices.
+//! need lists alternatives, and one of them suffices.
 //!
 //! Malformed BTF: from 7.1 on, some functions take an implicit `struct bpf_prog_aux *aux`, which
 //! the kernel build must hide. BTF then has `NAME` without it and `NAME_impl` with it. Some builds

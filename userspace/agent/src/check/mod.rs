@@ -3,7 +3,7 @@
 //! Check whether this machine can run scx_bias, with a remedy for everything that is missing.
 //!
 //! Every finding is one line that names the cause, with one remedy. All of it is read from files.
-//! So everything except the capabilities works for an ordinary user, and tests examine made-up
+//! So everything except the capabilities works for an ordinary user, and tests examine fake
 //! machines.
 //!
 //! # Invariants
@@ -131,7 +131,7 @@ impl CheckReport {
     }
 }
 
-/// What keeps a kernel without the BPF JIT from running a scheduler, and the remedy.
+/// Reason why a kernel without the BPF JIT cannot run a scheduler, and the remedy.
 pub(crate) const NO_JIT: (&str, &str) = (
     "net.core.bpf_jit_enable is 0, so the kernel cannot run the program of a scheduler",
     "run `sudo sysctl net.core.bpf_jit_enable=1`, and remove the setting from /etc/sysctl.d",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Tests on made-up machines.
+//! Tests on fake machines.
 
 #![allow(clippy::unwrap_used)]
 
@@ -51,7 +51,7 @@ impl FakeRoot {
         self.write("sys/kernel/btf/vmlinux", &build(&functions));
     }
 
-    /// Return what the report says of known defects, on a kernel of this release.
+    /// Return the report's findings about known defects, on a kernel of this release.
     fn defects(&self, release: &str) -> Vec<String> {
         self.write("proc/sys/kernel/osrelease", release.as_bytes());
         let report = self.report();
@@ -62,7 +62,7 @@ impl FakeRoot {
 
     fn report(&self) -> CheckReport {
         let report = examine(self.0.path());
-        // The module's invariant, on every made-up machine.
+        // The module's invariant, on every fake machine.
         for finding in &report.findings {
             assert_eq!(finding.remedy.is_empty(), finding.status == Status::Ok, "{finding:?}");
             assert!(!finding.found.contains('\n') && !finding.remedy.contains('\n'));

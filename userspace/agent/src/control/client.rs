@@ -4,7 +4,7 @@
 //!
 //! # Invariants
 //! No call waits for ever: an instance that does not answer within [`PATIENCE`] is an error. A
-//! connection may break, as it does when the kernel has the scheduler reloaded. It is opened again
+//! connection may break, for example when the kernel restarts the scheduler. The client reconnects
 //! once per request.
 //!
 //! The client of scx_stats makes a tree of JSON values first. With thousands of tasks that takes
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Default socket, at which clients of scx_stats expect the running scheduler.
 pub(super) const PATH: &str = "/var/run/scx/root/stats";
 
-/// Line that answers, of the form that scx_stats gives it.
+/// Answer in the form of scx_stats.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Answered<T> {
     pub(super) args: AnsweredArgs<T>,
@@ -90,7 +90,7 @@ impl Client {
         read(&self.exchange(request).map_err(|error| Trouble::of(&error))?)
     }
 
-    /// Send a line, and return the line that answers.
+    /// Send a line, and return the line of the answer.
     fn exchange(&mut self, request: String) -> io::Result<String> {
         self.stream.get_mut().write_all((request + "\n").as_bytes())?;
         let mut line = String::new();
@@ -108,7 +108,7 @@ fn open(path: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Read an answer. Only one that is not of this type is read a second time, for the refusal in it.
+/// Read an answer. If it does not have this type, read it again as a refusal.
 fn read<T: DeserializeOwned>(line: &str) -> Result<T, Trouble> {
     let why = match serde_json::from_str::<Answered<T>>(line) {
         Ok(answer) if answer.errno == 0 => return Ok(answer.args.resp),
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn unreadable_answers_have_another_version() {
         assert_eq!(read::<Vec<u32>>("{\"errno\":0,\"args\":{\"resp\":[1,2]}}\n"), Ok(vec![1, 2]));
-        // A text is no refusal if the error code is 0.
+        // A text is not a refusal if the error code is 0.
         assert_eq!(read::<String>("{\"args\":{\"resp\":\"a\"},\"errno\":0}"), Ok("a".to_owned()));
         for line in ["", "[]", "{\"errno\":0,\"args\":{}}", "{\"errno\":0,\"args\":{\"resp\":\"a\"}}"] {
             assert!(matches!(read::<Vec<u32>>(line), Err(Trouble::Misunderstood(_))), "{line}");

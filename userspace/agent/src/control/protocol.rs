@@ -27,7 +27,7 @@
 //! # Invariants
 //!
 //! Any line but an empty one gets one answer, a line of JSON. The answer is an error if the line is
-//! no request.
+//! not a request.
 //!
 //! The thread of the socket makes an answer text, in one pass. As a tree of values first, a list of
 //! 10 000 tasks would take several times as long.
@@ -211,7 +211,7 @@ fn encode(resp: &impl Serialize) -> Vec<u8> {
 
 /// Return the line that refuses a request for this reason.
 pub(super) fn refusal(why: &str) -> Vec<u8> {
-    // Text becomes JSON always.
+    // Text always converts to JSON.
     line(EINVAL, &why).unwrap_or_default()
 }
 

@@ -111,7 +111,7 @@ impl Daemon<'_, '_, '_> {
         time_left.min(self.chosen.time_left()).min(sweep)
     }
 
-    /// Return true if a step may look at many threads, which can take long.
+    /// Return true if a step may examine many threads, which can take long.
     const fn scans_threads(&self) -> bool {
         self.chosen.scans_threads() || self.housekeeper.is_some()
     }

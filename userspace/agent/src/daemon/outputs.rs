@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What a run tells its surroundings: notifications to the service manager, sd_notify(3), and
-//! periodic statistics on standard output, until its reader has gone.
+//! Output of a run: notifications to the service manager, sd_notify(3), and periodic statistics on
+//! standard output, until its reader has gone.
 //!
 //! # Invariants
 //!

@@ -8,7 +8,7 @@
 //! into a map of the kernel side.
 //!
 //! * Scope of scheduling: [`OptIn`] switches the threads of these cgroups to SCHED_EXT. The kernel
-//!   side sends an event when a thread comes or leaves. The next scan follows soon but not at once,
+//!   side sends an event when a thread comes or leaves. The next scan follows after a short delay,
 //!   because events come in bursts. A scan also runs every [`SWEEP`], and every [`POLL`] where the
 //!   kernel side cannot send events, and while a leaving process or a released cgroup is watched.
 //!   The main thread gets nice -20. It has to act in time on CPUs that are full of the busy threads
@@ -159,7 +159,7 @@ impl<'a> CgroupScope<'a> {
     /// Carry out a user's request and return the resulting state.
     ///
     /// # Errors
-    /// Fail with a usage failure when the path is no cgroup, when the cgroup to release was not
+    /// Fail with a usage failure when the path is not a cgroup, when the cgroup to release was not
     /// selected, and in a run without cgroups. Fail with a runtime failure when the cgroup cannot
     /// be recorded, or when the kernel side's map cannot be written.
     pub(crate) fn answer(
@@ -187,7 +187,7 @@ impl<'a> CgroupScope<'a> {
         Ok(self.report())
     }
 
-    /// Select a cgroup of the configuration, at once or when it appears.
+    /// Select a cgroup of the configuration, now or when it appears.
     ///
     /// # Errors
     /// Fail as [`Self::answer`] does, except when the cgroup does not exist yet.
@@ -351,8 +351,8 @@ impl BiasFilter {
     }
 }
 
-/// Raise the priority of this thread. Without permission for it the agent works too, only later
-/// when CPUs are busy.
+/// Raise the priority of this thread. Without permission the agent still works, but acts later when
+/// CPUs are busy.
 fn raise_priority() {
     const HIGHEST: libc::c_int = -20;
     // SAFETY: the call takes numbers only. 0 is the calling thread.

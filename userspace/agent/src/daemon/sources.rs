@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The sources of events that the main thread waits for, among them SIGINT, SIGTERM and SIGHUP.
 //!
-//! SIGHUP has two meanings: a service shall reload its configuration, or a terminal has gone. The
+//! SIGHUP has two meanings: a service must reload its configuration, or a terminal has closed. The
 //! controlling terminal at the start decides. With one, SIGHUP stops the scheduler, as a user
 //! expects when the window closes. Without one, SIGHUP reloads. Under nohup, which ignores SIGHUP,
 //! it has no effect.
@@ -22,7 +22,7 @@ use crate::recal::thermal::ThermalEvent;
 /// which preempts a task on a busy machine.
 pub(crate) const POLL: Duration = Duration::from_millis(500);
 
-/// Reason for which the main thread wakes up.
+/// Reason why the main thread wakes up.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wakeup {
     Signal(Signal),
@@ -61,7 +61,7 @@ impl Sources<'_> {
     }
 }
 
-/// Return the event for what came from `source`, or end it if its sender has ended.
+/// Return the event for a message of `source`, or disable `source` if its sender has ended.
 fn wakeup<T>(
     got: Result<T, RecvError>,
     source: &mut Receiver<T>,

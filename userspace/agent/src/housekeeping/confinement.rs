@@ -120,10 +120,10 @@ impl AffinityCalls for Linux {
     }
 }
 
-/// Most sweeps in a row. Each finds the threads that were forked during the one before.
+/// Most sweeps in a row. Each finds the threads that were forked during the previous one.
 const MAX_SWEEPS: usize = 16;
 
-/// Threads that a sweep looks at.
+/// Threads that a sweep examines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whom {
     All,
@@ -141,7 +141,7 @@ pub(super) struct Confinement<S: AffinityCalls> {
     pub(super) confines: bool,
     /// CPUs that were online at the last sweep.
     online: Option<Cpus>,
-    /// True if no sweep has looked at the threads yet.
+    /// True before the first sweep.
     is_new: bool,
     pub(super) trouble: LastProblem,
     over: bool,
@@ -156,7 +156,7 @@ impl<S: AffinityCalls> Confinement<S> {
         this
     }
 
-    /// Take over what a killed scx_bias has recorded.
+    /// Resume from the record of a killed scx_bias.
     pub(super) fn resume(system: S, file: RecordFile, record: RememberedHomes) -> Self {
         Self {
             system,
@@ -198,11 +198,10 @@ impl<S: AffinityCalls> Confinement<S> {
         }
     }
 
-    /// Look at threads, and put those right that are not where they belong.
+    /// Sweep over threads, and correct the affinities of those that are not where they belong.
     pub(super) fn keep(&mut self, whom: Whom, cgroups: &[Cgroup]) {
         let Some(sets) = self.sets() else { return };
-        // Affinities follow a change of the CPUs a moment later than the list of online ones, or
-        // earlier.
+        // Affinities follow a change of the CPUs slightly before or after the list of online ones.
         let last = self.online.replace(sets.online.clone());
         if last.is_some_and(|last| last != sets.online) {
             return;

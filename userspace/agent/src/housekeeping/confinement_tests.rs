@@ -151,7 +151,7 @@ fn threads_are_confined_and_all_is_restored() {
     confinement.keep(Whom::All, &[]);
     confinement.keep(Whom::Inside, &[]);
     assert_eq!(system.borrow().sets, sets);
-    // A thread moves in, another one leaves. Only the look at all threads finds the latter.
+    // A thread moves in, another one leaves. Only a sweep over all threads finds the latter.
     system.borrow_mut().tasks.get_mut(&1).unwrap().inside = true;
     system.borrow_mut().tasks.get_mut(&4).unwrap().inside = false;
     confinement.keep(Whom::Inside, &[]);
@@ -256,8 +256,8 @@ enum Event {
 }
 
 impl SimMachine {
-    /// Return the affinity that the kernel shows, and the home that follows from it: of threads
-    /// with all online CPUs the kernel does not show more.
+    /// Return the affinity that the kernel shows, and the home that follows from it. The kernel
+    /// shows online CPUs only.
     fn shown(&self, cpus: &[u32]) -> (Cpus, Cpus) {
         let shown: Cpus = cpus.iter().copied().filter(|cpu| self.online.contains(cpu)).collect();
         let natural = if shown == self.online { self.possible.clone() } else { shown.clone() };

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Decide which affinity a thread gets: a pure function of what a sweep saw. Record the homes of
+//! Decide which affinity a thread gets: a pure function of a sweep's findings. Record the homes of
 //! threads.
 //!
 //! # Problem
 //!
-//! At the end each thread shall have the affinity that it would have without scx_bias: its *home*.
+//! At the end each thread must have the affinity that it would have without scx_bias: its *home*.
 //! Threads inherit the affinities that the agent gave to their makers, and change their own.
 //!
 //! # Approach
 //!
-//! A thread whose affinity is the one that it was given still has its recorded home. One with any
-//! other affinity has chosen it, and that is its home now. Most homes are all CPUs. These are not
-//! recorded: a thread without a record whose affinity is one that such a thread is given, has all
-//! CPUs as home. So the record holds exceptions only, and survives any number of forks. It is a
-//! record as in [`crate::optin::journal`], rewritten as a whole, because it has few lines:
+//! A thread that still has the affinity from the agent has its recorded home. One with any other
+//! affinity has chosen it, and that is its home now. Most homes are all CPUs, and these are not
+//! recorded. A thread without a record has all CPUs as home if the agent gives its affinity to such
+//! threads. So the record holds exceptions only, and survives any number of forks. It is a record
+//! as in [`crate::optin::journal`], rewritten as a whole, because it has few lines:
 //!
 //! ```text
 //! scx_bias housekeeping 1 BOOT_ID
@@ -74,7 +74,7 @@ pub struct SeenAffinity {
     pub maker: Option<Id>,
 }
 
-/// What the agent is about to do.
+/// Purpose of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// The first sweep: no thread has an affinity from the agent.
@@ -199,7 +199,7 @@ pub(super) fn exist(directory: &Path) -> bool {
     directory.join(FILE).try_exists().unwrap_or(true)
 }
 
-/// Lock the record in `directory`, which is made if there is none.
+/// Lock the record in `directory`, and make the directory if there is none.
 ///
 /// # Errors
 /// Fail as [`RecordFile::open`] does.

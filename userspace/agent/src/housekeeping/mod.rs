@@ -10,8 +10,8 @@
 //!
 //! # Approach
 //!
-//! The agent sets affinities, which hold under every scheduler. A sweep looks at all threads each
-//! [`SWEEP`], and after an event at those inside. Kernel threads count unless the kernel pins them.
+//! The agent sets affinities, which hold under every scheduler. A sweep examines all threads every
+//! [`SWEEP`], and those inside after an event. Kernel threads count unless the kernel pins them.
 //! Workers of unbound workqueues follow the mask in sysfs. [`homes`] decides, and records what a
 //! later start needs to restore affinities after a crash.
 //!
@@ -25,7 +25,7 @@
 //!
 //! A new thread outside that starts with all CPUs, as kernel threads do, is found within
 //! [`SWEEP`]. A thread that limits itself to exactly the housekeeping CPU meanwhile, or to all
-//! others, is taken for one that inherited this. Interrupts are not moved.
+//! others, is assumed to have inherited this. Interrupts are not moved.
 
 mod confinement;
 mod homes;
@@ -48,7 +48,7 @@ use homes::RememberedHomes;
 
 /// Time between two sweeps over all threads.
 const SWEEP: Duration = Duration::from_secs(1);
-/// Time between an event of a cgroup and the look at the threads inside.
+/// Time between an event of a cgroup and the sweep over the threads inside.
 const BURST_DELAY: Duration = Duration::from_millis(20);
 
 /// A housekeeping CPU as the user names it.
@@ -118,7 +118,7 @@ impl HousekeepingCpu {
 pub(crate) struct Housekeeper {
     confinement: Confinement<Linux>,
     swept: Instant,
-    /// Time of the next look at the threads inside, None without an event.
+    /// Time of the next sweep over the threads inside, None without an event.
     look_inside: Option<Instant>,
 }
 
@@ -155,7 +155,7 @@ impl Housekeeper {
         due.saturating_duration_since(Instant::now())
     }
 
-    /// Look at threads if it is time to.
+    /// Sweep over threads if it is time to.
     pub(crate) fn tick(&mut self, cgroups: &[Cgroup]) {
         let now = Instant::now();
         if now >= self.swept + SWEEP {

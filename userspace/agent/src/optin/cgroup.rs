@@ -6,8 +6,8 @@
 //!
 //! # Invariants
 //!
-//! A removed cgroup is never taken for a later one of the same name, because their ids differ. Only
-//! cgroup v2 counts. The error for any other path states what the path is.
+//! A removed cgroup is never mistaken for a later one of the same name, because their ids differ.
+//! Only cgroup v2 counts. The error for any other path says why it is refused.
 
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};

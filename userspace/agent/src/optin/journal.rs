@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Records that must survive a crash: what threads had before the agent changed it.
+//! Records that must survive a crash: the state of threads before the agent changed it.
 //!
 //! # Problem
 //!
 //! A killed scheduler leaves its threads with SCHED_EXT, or with the affinities that it set. No
-//! other process knows what they had before.
+//! other process knows their previous state.
 //!
 //! # Approach
 //!

@@ -6,8 +6,8 @@
 //!
 //! With SCX_OPS_SWITCH_PARTIAL the kernel gives a sched_ext scheduler only the threads of policy
 //! SCHED_EXT. A cgroup has no policy, only its threads have. The agent has to switch them one by
-//! one, also those that come later. It has to restore their policies when they leave, when the
-//! cgroup is released, when the scheduler ends, and after the scheduler was killed.
+//! one, including later arrivals. It has to restore their policies when they leave, when the cgroup
+//! is released, when the scheduler ends, and after the scheduler was killed.
 //!
 //! # Approach
 //!

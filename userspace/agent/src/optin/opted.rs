@@ -24,7 +24,7 @@ use super::selection::{CgroupsReport, LastProblem, Selection, list};
 use super::system::{Attr, Lineage, Linux, Stat, System};
 use crate::failure::Failure;
 
-/// Most scans in a row. Each finds the threads that were forked during the one before, and soon
+/// Most scans in a row. Each finds the threads that were forked during the previous scan, and soon
 /// there are none.
 const MAX_SCANS: usize = 16;
 /// Most attempts to restore all policies at the end, and the pause between them.
@@ -116,7 +116,7 @@ impl<S: System> OptIn<S> {
         if self.selection.add(cgroup)?
             && let Err(error) = self.save()
         {
-            // What is not recorded would not be restored after a crash.
+            // An unrecorded cgroup would not be restored after a crash.
             let refused = self.selection.chosen.pop().map_or_else(String::new, |cgroup| cgroup.path);
             return Err(Failure::runtime(format!(
                 "cgroup {refused}: cannot be recorded ({error}); make room in {}",
@@ -343,7 +343,7 @@ impl<S: System> OptIn<S> {
 
 /// Selection of cgroups.
 impl<S: System> OptIn<S> {
-    /// Opt in a cgroup of the configuration, at once or when it appears.
+    /// Opt in a cgroup of the configuration, now or when it appears.
     fn take(&mut self, found: Found) -> Result<(), Failure> {
         self.selection.configure(found).map_or(Ok(()), |cgroup| self.opt_in(cgroup))
     }
@@ -379,7 +379,7 @@ impl<S: System> OptIn<S> {
         let (mut others, _) = list(&self.system, &mut self.released);
         let (inside, some_gone) = self.selection.threads(&self.system);
         if some_gone {
-            // A failure is harmless, because recovery skips recorded paths that are no cgroup.
+            // A failure is harmless, because recovery skips recorded paths that are not cgroups.
             let _ = self.save();
         }
         let own: BTreeSet<Tid> = self.system.own().into_iter().collect();
@@ -495,8 +495,8 @@ pub fn restore() -> Result<usize, Failure> {
     restore_in(system, Path::new(journal::DIRECTORY), &boot)
 }
 
-/// Restore the policies that are recorded in `directory`. Do nothing, and make nothing, if there is
-/// no record.
+/// Restore the policies that are recorded in `directory`. Do nothing, and create no file, if there
+/// is no record.
 ///
 /// # Errors
 /// * [`crate::failure::Exit::OtherScheduler`]: a running scx_bias holds the record.

@@ -231,7 +231,7 @@ impl LastProblem {
         self.0 = Some(what);
     }
 
-    /// Return the problem, or what prevents success where each call succeeds.
+    /// Return the problem, or the reason for no progress where each call succeeds.
     pub(crate) fn reason(&self) -> &str {
         self.0.as_deref().unwrap_or("they keep changing")
     }

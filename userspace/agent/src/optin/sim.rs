@@ -33,7 +33,7 @@ pub(super) struct Thread {
     pub(super) parent: Tid,
     pub(super) cgroup: usize,
     pub(super) kernel: bool,
-    /// True if these cannot be known, because the maker was gone first.
+    /// True if `natural` cannot be known, because the maker was gone first.
     pub(super) orphan: bool,
     /// True if the thread asked for SCHED_EXT itself.
     pub(super) native: bool,

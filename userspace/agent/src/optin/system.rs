@@ -61,7 +61,7 @@ pub struct Stat {
     pub dead: bool,
     /// True for a kernel thread.
     pub kernel: bool,
-    /// True if the kernel lets no other thread change its affinity.
+    /// True if the kernel forbids other threads to change its affinity.
     pub pinned: bool,
 }
 
@@ -175,7 +175,7 @@ impl System for Linux {
     }
 
     fn attr(&self, tid: Tid) -> Option<Attr> {
-        // The kernel takes 0 for the calling thread.
+        // To the kernel 0 means the calling thread.
         let raw = (tid != 0).then(|| get_attr(tid)).flatten()?;
         let own_slice = raw.sched_runtime != self.common_slice_ns;
         Some(Attr {

@@ -214,7 +214,7 @@ proptest! {
             agent.settle();
             agent.judge();
         }
-        // Threads go on while the agent ends.
+        // Threads keep changing while the agent ends.
         agent.sim.borrow_mut().events = last;
         agent.finish();
     }

@@ -4,7 +4,7 @@
 //!
 //! # Approach
 //!
-//! Read and check the configuration as at a start. If that fails, nothing changes. Take over each
+//! Read and check the configuration as at a start. If that fails, nothing changes. Apply each
 //! changed option that can change in a run ([`LIVE`]). Report the others, which decide what is
 //! loaded into the kernel.
 //!
@@ -60,7 +60,7 @@ impl ReloadReport {
     }
 }
 
-/// Return the keys of the options that a reload changes at once, or of those that need a restart.
+/// Return the keys of the options that a reload changes, or of those that need a restart.
 /// Whether a reload changes cgroups ([`can_change_cgroups`]) depends on the values.
 pub fn keys(at_once: bool) -> impl Iterator<Item = String> {
     RunOptions::keys().filter(move |key| LIVE.contains(&key.as_str()) == at_once)
@@ -101,7 +101,7 @@ pub(crate) fn can_change_cgroups(old: &RunOptions, new: &RunOptions) -> bool {
     decided(old) == decided(new)
 }
 
-/// Take over all options that can change during a run.
+/// Apply all options that can change during a run.
 pub fn take_over(old: &mut RunOptions, new: &RunOptions) {
     let cgroups = can_change_cgroups(old, new);
     let mut values = old.values();

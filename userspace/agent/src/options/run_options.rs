@@ -18,7 +18,7 @@
 //!
 //! An option that needs a restart is not in [`LIVE`]. The kernel side reads the numbers in that
 //! list at each use (`KNOB` in `bpf/state.bpf.h`). `write_knobs()` in `bpf/prepare.rs` writes them.
-//! A range or default that a help gives is that of the type, which a test compares.
+//! A test compares ranges and defaults in help texts with those of the types.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -216,8 +216,8 @@ pub struct RunOptions {
     pub model: Option<CounterModel>,
 }
 
-/// Options that a reload changes while the scheduler runs. Cgroups change unless that changes the
-/// scope.
+/// Options that a reload changes while the scheduler runs. A change of cgroups that changes the
+/// scope needs a restart.
 pub const LIVE: &[&str] = &[
     "profile",
     "cgroups",
@@ -272,7 +272,7 @@ impl RunOptions {
             Profile::PowerSave => "slice_us = 20000\nsample_every = 16\ngain_permille = 200\nno_swap = true",
             Profile::Server => "slice_us = 20000\nslice_min_us = 3000",
         };
-        // A test reads all of them.
+        // A test parses all of them.
         Self { profile, ..toml::from_str(differs).unwrap_or_default() }
     }
 
@@ -282,7 +282,7 @@ impl RunOptions {
         let complete = |flag: &Arg| {
             let earlier = EARLIER.iter().filter(|(_, key)| flag.get_id() == *key);
             let flag = flag.clone().aliases(earlier.map(|(old, _)| old.replace('_', "-")));
-            // Its place is that in the command which takes it.
+            // The command that takes the flag decides its place.
             let flag = flag.display_order(None::<usize>);
             match flag.get_action() {
                 // The flag alone means true. --no-bias=false overrides the file.
@@ -369,7 +369,7 @@ impl RunOptions {
         Ok(())
     }
 
-    /// Return the options with which the counters are opened.
+    /// Return the options for opening counters.
     #[must_use]
     pub fn counting(&self) -> pmu::Options {
         pmu::Options { events: self.events.clone(), enabled: !self.no_bias }

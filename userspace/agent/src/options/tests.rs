@@ -24,7 +24,7 @@ fn every_default_and_example_is_a_valid_value() {
     for (key, example) in &examples {
         let shown = set(key, example.clone()).unwrap();
         assert_eq!(set(key, shown.clone()), Some(shown.clone()), "{key}");
-        // Only examples of what has no default differ.
+        // Only examples of options without a default differ.
         assert!(EXAMPLES.contains(&format!("\n{key} = ")) || usual.get(key) == Some(&shown), "{key}");
     }
     for flag in RunOptions::flags() {
@@ -106,7 +106,7 @@ fn each_profile_has_one_word_and_valid_options() {
         assert_eq!(options.check(), Ok(()));
         let named = with("profile", options.values()["profile"].clone()).unwrap();
         assert_eq!(named.profile, *profile);
-        // A mistake in the list of what differs would leave the usual defaults.
+        // A mistake in the list of differences would leave the usual defaults.
         assert_eq!(options.values() != named.values(), *profile != Profile::Auto, "{profile:?}");
     }
     assert!(with("profile", "turbo").is_err());

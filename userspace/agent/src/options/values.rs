@@ -4,8 +4,8 @@
 //!
 //! # Invariants
 //!
-//! Flag and key have the same valid values, because both read a text. The error of a wrong one says
-//! what to give instead.
+//! Flag and key have the same valid values, because both read a text. The error for a wrong value
+//! names the valid ones.
 
 use std::fmt::Display;
 use std::ops::{Deref, RangeInclusive};

@@ -71,7 +71,7 @@ const MISS_CYCLES: u32 = 100;
 pub enum Unit {
     /// A cycle.
     Cycles,
-    /// An issue slot, of which a cycle has `width`.
+    /// An issue slot. A cycle has `width` of them.
     Slots {
         /// Slots in a cycle, at least 1.
         width: u32,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Made-up machines for tests: a sysfs and a `/proc` in a temporary directory, and a kernel that
-//! opens events by a rule.
+//! Fake machines for tests: a sysfs and a `/proc` in a temporary directory, and a kernel that opens
+//! events by a rule.
 
 #![allow(clippy::unwrap_used)]
 

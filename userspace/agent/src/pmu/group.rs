@@ -164,7 +164,7 @@ fn refusal(error: &io::Error, event: &PerfEvent) -> OpenError {
 
 /// Raise the soft limit of open files to what `cpus` CPUs need, at most to the hard limit.
 ///
-/// Large machines need more descriptors than the usual 1024. A failure is no error here: opening
+/// Large machines need more descriptors than the usual 1024. A failure is ignored here: opening
 /// reports it.
 pub fn make_room(cpus: usize) {
     /// Descriptors for everything else: BPF maps, programs, links, cgroups.
@@ -293,7 +293,7 @@ impl CounterState {
         Self::Degraded { reason: format!("{}: {why}", lacks.join(" and ")) }
     }
 
-    /// Return the cause why the set is not full; None when it is.
+    /// Return the reason why the set is not full; None when it is.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -418,8 +418,8 @@ impl Delta {
         if running == 0 {
             return None;
         }
-        // The kernel reads the two times one after the other: running may exceed enabled by a
-        // little and must not shrink counts.
+        // The kernel reads the two times one after the other: running may slightly exceed enabled
+        // and must not shrink counts.
         let scale = |count: u64| match enabled > running {
             true => u64::try_from(u128::from(count) * enabled / running).unwrap_or(u64::MAX),
             false => count,

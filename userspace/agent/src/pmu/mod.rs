@@ -30,7 +30,7 @@
 //!
 //! # Invariants
 //! [`Counters::open`] never fails: a CPU without counters is `Unknown`, with the reason and a
-//! remedy. Misses are no time, so they are marked and make a CPU `Degraded`. Nothing stays open
+//! remedy. Misses are not time, so they are marked and make a CPU `Degraded`. Nothing stays open
 //! that is not in use, and programs that the agent starts inherit nothing.
 //!
 //! # Limits

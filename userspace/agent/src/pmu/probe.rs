@@ -11,7 +11,7 @@
 //! # Approach
 //! Two pieces of work run on the CPU: one waits for memory, one mispredicts branches. A counter
 //! that stays at zero through both, while cycles pass, is absent. [`judge`] decides. The rest runs
-//! the work on a thread for each CPU, all at once because nothing is timed.
+//! the work on a thread for each CPU, all at the same time because nothing is timed.
 //!
 //! # Invariants
 //! A verdict needs a measurement: a CPU where the work could not run keeps its counters. Every
@@ -42,8 +42,8 @@ impl StallLoops {
 
     /// Wait for memory: 65 536 dependent loads, or one round if the set is smaller.
     ///
-    /// One CPU at a time runs, and continues where the last one stopped. So none finds in a shared
-    /// cache what another has just read.
+    /// One CPU at a time runs, and continues where the last one stopped. So no CPU finds lines in a
+    /// shared cache that another has just read.
     fn external(&self) {
         let steps = (self.far.bytes() / LINE_BYTES) as u64 / LOADS_PER_STEP;
         let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,7 +56,7 @@ impl StallLoops {
     }
 }
 
-/// Counts of a CPU's events over the calibration's loops, which are such work too.
+/// Counts of a CPU's events over the calibration's loops, which serve as a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probed {
     /// The kernel's CPU number.
@@ -71,7 +71,7 @@ pub struct Probed {
 
 /// Loops that are built when first needed, each in some milliseconds. The first try uses a small
 /// set. If that moves no external counter, a set beyond the caches follows, so that a large cache
-/// is not taken for a dead counter.
+/// is not mistaken for a dead counter.
 pub(super) struct Lazy {
     small: OnceLock<Option<StallLoops>>,
     large: OnceLock<Option<StallLoops>>,

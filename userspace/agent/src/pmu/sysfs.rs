@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What sysfs and `/proc` say about counting: the PMUs with their type, CPUs, fields and named
+//! Counting as sysfs and `/proc` describe it: the PMUs with their type, CPUs, fields and named
 //! events, and the core type of each CPU as the event table names it.
 //!
 //! # Problem

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Tests of whole machines: made-up ones, and this machine's software events.
+//! Tests of whole machines: fake ones, and this machine's software events.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Recalibration while scheduling: keeps the clocks in the costs of CPUs true.
+//! Recalibration while scheduling: keeps the clocks in the costs of CPUs up to date.
 //!
 //! # Problem
 //! CPUs get hot, are capped, and go offline and online. Their present speed has to follow from work
@@ -8,14 +8,14 @@
 //!
 //! # Approach
 //! [`bias_policy::recal`] decides what readings mean. This module takes the readings and passes
-//! them on. A step each [`EVERY`] uses three sources:
+//! them on. A step every [`EVERY`] uses three sources:
 //!
 //! * The kernel side adds up cycles and time per CPU while tasks run. Their ratio is the clock of
 //!   the CPUs that count.
-//! * A spot check measures idle CPUs of which the cycles say too little ([`spot`]). It runs the
+//! * A spot check measures idle CPUs with too few counted cycles ([`spot`]). It runs the
 //!   calibration's execute loop for a moment on a thread of the lowest priority, for a few CPUs at
-//!   a time. It runs only while something runs on some CPU, because on an idle machine the table
-//!   decides nothing. A CPU that seems to have changed is checked again each [`AGAIN`] until the
+//!   a time. It runs only while a task runs on some CPU, because on an idle machine the table
+//!   decides nothing. A CPU that seems to have changed is checked again every [`AGAIN`] until the
 //!   change is certain.
 //! * sysfs shows limits of the clock and counts of thermal throttling. They are read every two
 //!   seconds, and soon after the kernel announces that a part got hot ([`thermal`]). Where they
@@ -30,8 +30,8 @@
 //! sibling is busy with a task, or with a check of its own. So one check at a time is under way on
 //! a core. When it ends, its result counts if it is not slower than expected: siblings only
 //! lengthen a check. A slower one counts if no sibling ran for more than [`QUIET_NS`] since the
-//! check was asked for. Such a check lasts 40 ms at least, so that little lengthens it by 2 % at
-//! most.
+//! check was requested. Such a check lasts at least 40 ms, so the sibling lengthens it by at most
+//! 2 %.
 //!
 //! **Late CPUs.** The kernel side treats a CPU without an entry as a fast one with the best costs.
 //! Where that is wrong, it attracts tasks. A periodic check compares the online CPUs with the
@@ -96,7 +96,7 @@ const SPOTS: usize = 4;
 const RARE_SPOTS: usize = 2;
 /// Steps between readings of limits and throttling.
 const LIMIT_STEPS: u64 = 4;
-/// A count of a shorter time is no reading [ns].
+/// Shortest counted time that gives a reading [ns].
 const MIN_COUNTED_NS: u64 = 200_000;
 /// A CPU that ran this share of an interval, or more, was busy: schedutil gives it its maximum
 /// clock. One that ran less than the second share was idle [permille].
@@ -143,7 +143,7 @@ struct Check {
     siblings_ran_ns: u64,
 }
 
-/// Keeps the clocks in the costs of one run true.
+/// Keeps the clocks in the costs of one run up to date.
 pub struct Recalibrator {
     recal: Recal,
     references: Vec<Reference>,
@@ -183,7 +183,7 @@ pub struct Recalibrator {
 
 impl Recalibrator {
     /// Start to follow the CPUs of `table`, with the entries' references. Unless `on`, follow
-    /// nothing and only look for CPUs that come online late.
+    /// nothing and only detect CPUs that come online late.
     #[must_use]
     pub fn start(table: &CapacityTable, references: Vec<Reference>, on: bool) -> Self {
         let cpus: Vec<u32> = table.cpus.iter().map(|entry| entry.cpu).collect();
@@ -277,8 +277,8 @@ impl Recalibrator {
         due.saturating_duration_since(now)
     }
 
-    /// Update the clocks from the readings since the last step, and ask for spot checks where they
-    /// say too little.
+    /// Update the clocks from the readings since the last step, and request spot checks where these
+    /// do not suffice.
     fn check(&mut self, now: Instant, elapsed_ns: u64, deltas: &[(CpuReading, bool)], costs: &mut Costs) {
         for (delta, _) in deltas.iter().filter(|(_, came_online)| *came_online) {
             self.recal.trigger(delta.cpu, Trigger::Hotplug);
@@ -304,7 +304,7 @@ impl Recalibrator {
     }
 
     /// Do the same for spot checks alone, so that a CPU that seems to have changed is checked again
-    /// at once.
+    /// soon.
     fn check_again(&mut self, now: Instant, readings: Vec<CpuReading>, costs: &mut Costs) {
         for (last, reading) in self.last.1.iter_mut().zip(&readings) {
             last.busy = reading.busy;
@@ -372,7 +372,7 @@ impl Recalibrator {
             .map(|(want, cpu)| (want, now_ms.saturating_sub(tried_ms(cpu)), cpu))
             .collect();
         wants.sort_unstable_by(|a, b| b.cmp(a));
-        // A CPU under check takes nothing from these, because its check may not end for long.
+        // A CPU under check does not use up these limits, because its check may last long.
         let (mut left, mut rare_left) = (SPOTS, RARE_SPOTS);
         for (want, _, cpu) in &wants {
             let is_rare = *want <= Want::Rare;
@@ -400,7 +400,7 @@ impl Recalibrator {
     }
 }
 
-/// Checks under way, and what the siblings of their CPUs do meanwhile.
+/// Checks under way, and the activity of siblings meanwhile.
 impl Recalibrator {
     /// Begin a check of `cpu` unless one is under way on its core. Return true if it has begun.
     fn begin_check(&mut self, cpu: u32, costs: &Costs) -> bool {
@@ -560,7 +560,7 @@ impl Recalibrator {
     }
 }
 
-/// Return the core of `cpu`. One that is not in the table is taken for a core of its own.
+/// Return the core of `cpu`. One that is not in the table counts as a core of its own.
 fn core_of(costs: &Costs, cpu: u32) -> u32 {
     costs.calibrated().get(cpu).map_or(cpu, |entry| entry.core)
 }
@@ -582,7 +582,7 @@ fn deltas(before: &[CpuReading], now: &[CpuReading]) -> Vec<(CpuReading, bool)> 
 }
 
 /// Return the clock of a CPU if enough of the interval was counted. A few short runs of an idle CPU
-/// are no measure; spot checks serve these.
+/// do not suffice; spot checks serve such CPUs.
 fn cycles(delta: &CpuReading, elapsed_ns: u64) -> Option<Sample> {
     let ran_permille = delta.ran_permille(elapsed_ns);
     let enough = delta.counted && delta.counted_ns >= MIN_COUNTED_NS && ran_permille >= IDLE_PERMILLE;

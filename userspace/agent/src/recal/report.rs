@@ -7,7 +7,7 @@ use bias_policy::recal::{Cause, Change, Trigger};
 use bias_policy::table::{COMPONENTS, Class};
 use serde::{Deserialize, Serialize};
 
-/// Source that keeps a CPU's entry true.
+/// Source that keeps a CPU's entry up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Follows {

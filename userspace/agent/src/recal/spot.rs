@@ -11,16 +11,16 @@
 //! that wakes there goes first. It measures until the clock has settled
 //! ([`crate::calibrate::settle`]).
 //!
-//! On virtual CPUs of a busy host no check agrees with the one before. Checks therefore have a
+//! On virtual CPUs of a busy host no check agrees with the previous one. Checks therefore have a
 //! [`Budget`].
 //!
 //! # Invariants
-//! After the first seconds, checks take a twentieth of a CPU at most. A CPU of which nothing is
-//! known is measured in any case.
+//! After the first seconds, checks take a twentieth of a CPU at most. An unknown CPU is measured in
+//! any case.
 //!
-//! A check that other tasks or the CPU's going offline disturbed gives no result. A CPU has at most
-//! one check at a time. A check that waits for long leaves its CPU: a real-time task may hold that
-//! CPU, and the kernel would end the scheduler because the check does not run.
+//! A check that other tasks or hotplug disturbed gives no result. A CPU has at most one check at a
+//! time. A check that waits for long leaves its CPU: a real-time task may hold that CPU, and the
+//! kernel would end the scheduler because the check does not run.
 
 use crate::affinity::{self, pin};
 use crate::budget::Budget;
@@ -44,8 +44,8 @@ pub trait Spots {
     /// way or none may begin.
     fn ask(&mut self, cpu: u32, expected_ns: Option<f64>) -> bool;
 
-    /// Begin a check of `cpu`, of which nothing is known, ahead of other tasks there. Return false
-    /// as [`Self::ask`] does.
+    /// Begin a check of an unknown `cpu`, ahead of other tasks there. Return false as [`Self::ask`]
+    /// does.
     fn measure(&mut self, cpu: u32) -> bool;
 
     /// Return the checks that ended: CPU and time of a step [ns], None if the check was disturbed.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Tests with a made-up kernel and made-up spot checks: readings, checks, tables and reports.
+//! Tests with a fake kernel and fake spot checks: readings, checks, tables and reports.
 
 #![allow(clippy::unwrap_used)]
 
@@ -67,8 +67,8 @@ impl Made {
     }
 }
 
-/// Spot checks that end at once, except those of CPUs in `endless`. Those of CPUs in `disturbed`
-/// give no result.
+/// Spot checks that end immediately, except those of CPUs in `endless`. Those of CPUs in
+/// `disturbed` give no result.
 #[derive(Default)]
 struct Quick {
     endless: Vec<u32>,
@@ -106,7 +106,7 @@ impl Spots for Rc<RefCell<Quick>> {
     }
 }
 
-/// A recalibrator between the made-up kernel and spot checks, and its time.
+/// A recalibrator between the fake kernel and spot checks, and its time.
 struct Rig {
     recal: Recalibrator,
     live: Live,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Limits of a CPU's clock: what sysfs shows of them, and what the kernel announces about CPUs that
-//! get hot or cool down.
+//! Limits of a CPU's clock: their files in sysfs, and the kernel's events about CPUs that get hot
+//! or cool down.
 //!
 //! # Problem
 //! A limit of the clock explains that a CPU got slower, so fewer measurements suffice. Intel's

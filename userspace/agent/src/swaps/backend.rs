@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Interface between the loop and the kernel side: a trait, so that tests can use a made-up kernel.
+//! Interface between the loop and the kernel side: a trait, so that tests can use a fake kernel.
 
 use anyhow::Result;
 use bias_policy::audit::Rate;
@@ -98,7 +98,7 @@ pub enum Refusal {
     NoPair,
     /// A task has ended.
     Gone,
-    /// A task is no SCHED_EXT task.
+    /// A task is not a SCHED_EXT task.
     Untracked,
     /// A task is no longer resident on its CPU.
     Elsewhere,
@@ -106,7 +106,7 @@ pub enum Refusal {
     Confined,
     /// A CPU has another pending request.
     Busy,
-    /// The task on the slow CPU does not gain more any longer.
+    /// The task on the slow CPU no longer gains more.
     Bias,
     /// The lag of the task on the fast CPU is too large to take the CPU from it.
     Lag,
@@ -139,7 +139,7 @@ pub trait SwapBackend {
     /// nothing.
     fn residents(&self, residents: &mut Vec<Resident>);
 
-    /// Query a task; None if it has ended or is no SCHED_EXT task.
+    /// Query a task; None if it has ended or is not a SCHED_EXT task.
     ///
     /// # Errors
     /// The query failed.

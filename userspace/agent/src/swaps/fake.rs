@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! A made-up kernel side: CPUs with true costs, tasks that work, and swaps that succeed, fail or
-//! are lost.
+//! A fake kernel side: CPUs with true costs, tasks that work, and swaps that succeed, fail or are
+//! lost.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -244,7 +244,7 @@ impl Loop {
         pause
     }
 
-    /// Let recalibration set these clocks.
+    /// Set these clocks as recalibration does.
     pub(crate) fn recalibrated(&mut self, clock_permille: Vec<u32>, fake: &mut FakeKernel) {
         self.live.costs.set_clocks(clock_permille);
         self.swaps.follow_costs(&mut self.live.costs);
@@ -275,7 +275,7 @@ pub(crate) fn swaps_on(table: CapacityTable) -> Loop {
     Loop { swaps: Swaps::new(&live, true, &SwapOptions::default()), live }
 }
 
-/// Return a loop and a kernel side whose swaps have taught other costs of slow CPUs.
+/// Return a loop that has learned other costs of slow CPUs from swaps, and its kernel side.
 pub(crate) fn taught(truth: [u32; COMPONENTS]) -> (Loop, FakeKernel) {
     let mut fake = FakeKernel { truth, ..FakeKernel::worst() };
     let mut swaps = swaps();

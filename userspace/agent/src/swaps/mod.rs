@@ -30,9 +30,8 @@
 //! | 2 | placement is good, or promising pairs repeatedly give an empty plan |
 //! | 5 | tasks keep queueing on every node, so that each dispatch places them anyway |
 //!
-//! An idle machine is watched as well, because a load may begin at any time. A queue that one
-//! snapshot shows, or a swap that is once lost or refused, costs one interval. Only repetition
-//! costs more.
+//! The loop also watches an idle machine, because a load may begin at any time. A queue in a single
+//! snapshot, or a single lost or refused swap, costs one interval. Only repetition costs more.
 //!
 //! With the kernel side's swaps on, which is the default, this module handles only what they cannot
 //! reach (large machines) and what they get wrong. Tasks of about equal gain are not swapped here.

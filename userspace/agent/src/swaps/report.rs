@@ -42,11 +42,11 @@ pub struct SwapSummary {
     pub verdicts: VerdictCounts,
     /// Mean time that a migration takes from a task [ns].
     pub migration_ns: u64,
-    /// Factors on the calibrated costs of slow CPUs, learnt from swaps [permille].
+    /// Factors on the calibrated costs of slow CPUs, learned from swaps [permille].
     pub factors_permille: [u32; COMPONENTS],
     /// Remaining error of the predicted slowdown [permille].
     pub error_permille: i32,
-    /// Swapped tasks that the factors were learnt from.
+    /// Swapped tasks that the factors were learned from.
     pub samples: u64,
 }
 

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use tracing::{debug, info, warn};
 
-/// Smallest change of a learned factor that is taken over [permille].
+/// Smallest change of a learned factor that takes effect [permille].
 const MIN_CHANGE_PERMILLE: u32 = 10;
 /// Samples before factors are used. Each moves the factors by an eighth of its error.
 const MIN_SAMPLES: u64 = 8;
@@ -151,8 +151,8 @@ impl Swaps {
         }
     }
 
-    /// Start over if recalibration has changed `costs`: forget the factors learnt with the old ones
-    /// and abandon open trials.
+    /// Start over if recalibration has changed `costs`: forget the factors learned with the old
+    /// ones and abandon open trials.
     pub fn follow_costs(&mut self, costs: &mut Costs) {
         if self.version == costs.version() {
             return;
@@ -271,7 +271,7 @@ impl Swaps {
             if self.known.get(&task.pid).is_some_and(|start_ns| *start_ns != task.start_ns) {
                 self.forget(task.pid);
             }
-            // The last tick saw the task here. Since then it migrated or went to sleep.
+            // The last tick saw the task here. It may have migrated or slept since.
             if task.cpu == resident.cpu && task.runnable {
                 gathered.runners.push(self.runner(&task, cpu));
                 gathered.tasks.insert(task.pid, task);
@@ -284,7 +284,7 @@ impl Swaps {
     /// Describe a task that runs on `cpu`.
     fn runner(&self, task: &Task, cpu: &CpuCapacity) -> Runner {
         let comparable = task.rate(cpu.class).ran_ns >= MIN_BEFORE_NS;
-        // A later migration, by any cause, is a different matter.
+        // A later migration, by any cause, counts.
         let passed = self.passed.get(&task.pid);
         Runner {
             pid: task.pid,

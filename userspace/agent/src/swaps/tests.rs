@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Tests of the loop with a made-up kernel side: by scenario, between CPUs with SMT siblings, and
-//! with random events at random times.
+//! Tests of the loop with a fake kernel side: by scenario, between CPUs with SMT siblings, and with
+//! random events at random times.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -33,8 +33,8 @@ fn the_worst_placement_becomes_the_best_and_stays() {
     let report = swaps.report(fake.now_ns.get(), 0);
     assert_eq!((report.next, report.swaps.len()), (2, 2));
     let Ending::Judged(outcome) = report.swaps[0].record.ending else { panic!("{report:?}") };
-    // From 0.4 + 1 to 1 + 0.9. The measurement agrees with the prediction, because the made-up
-    // machine matches the table.
+    // From 0.4 + 1 to 1 + 0.9. The measurement agrees with the prediction, because the fake machine
+    // matches the table.
     let predicted = report.swaps[0].record.swap.gain_permille as i32;
     assert!((outcome.measured_permille - predicted).abs() <= 5, "{outcome:?} for {predicted}");
     assert!(outcome.net_permille < outcome.measured_permille, "migrations take time");
@@ -272,8 +272,8 @@ fn occasional_failures_do_not_disable_swaps() {
 
 #[test]
 fn swaps_that_do_not_pay_are_not_repeated_soon() {
-    // The table says 2.5, but these CPUs are all the same. So few swaps do not suffice to learn the
-    // costs.
+    // The table says 2.5, but all CPUs are equally fast. These few swaps do not suffice to learn
+    // the costs.
     let mut fake = FakeKernel { truth: [1000; 3], ..FakeKernel::worst() };
     let mut swaps = swaps();
     run(&mut swaps, &mut fake, 1500);
@@ -493,7 +493,7 @@ fn happens(fake: &mut FakeKernel, chance: Chance) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// The target of docs/evaluation.md: the worst placement is mended in 500 ms. Up to two
+    /// The target of docs/evaluation.md: the worst placement is corrected within 500 ms. Up to two
     /// requests per pair are lost or refused, and a queue forms for a moment, at any time.
     #[test]
     fn bad_luck_delays_the_best_placement_by_little(

@@ -56,8 +56,8 @@ impl Half {
         now.moved_ns.filter(|at| *at >= asked_ns)
     }
 
-    /// Return true if the task still does the same work. Otherwise its rate before the swap is no
-    /// measure.
+    /// Return true if the task still does the same work. Otherwise its rate before the swap does
+    /// not compare.
     fn is_alike(&self, now: &Task) -> bool {
         self.stack_permille.zip(now.stack_permille).is_some_and(|(before, now)| {
             before.iter().zip(now).all(|(before, now)| before.abs_diff(now) <= ALIKE_PERMILLE)
@@ -126,7 +126,7 @@ impl Trial {
         let since_ns = now_ns.saturating_sub(up_ns.max(down_ns));
         let experiment = self.experiment(up, down);
         let counted = [experiment.up, experiment.down].iter().all(|one| one.after.ran_ns >= MIN_AFTER_NS);
-        // A task that has left its new class counts nothing there any more.
+        // A task that has left its new class counts no more time there.
         if class_of(up_now.cpu) != Some(self.up.class) || class_of(down_now.cpu) != Some(self.down.class) {
             Stage::Left(Box::new(experiment))
         } else if (since_ns >= MEASURE_NS && counted) || since_ns >= PATIENCE_NS {

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 /// Return the lines of `text` that define data outside functions. These lines are not indented, end
-/// in a semicolon, and are no prototype, type or extern declaration.
+/// in a semicolon, and are not prototypes, types or extern declarations.
 fn definitions(text: &str) -> Vec<&str> {
     text.lines()
         .filter(|line| line.ends_with(';') && !line.starts_with([' ', '\t', '*', '/', '#', '}']))
