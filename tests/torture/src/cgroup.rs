@@ -22,7 +22,7 @@ impl Pair {
     pub fn create() -> Result<Self> {
         let root = PathBuf::from(ROOT);
         if !root.join("cgroup.controllers").exists() {
-            return Err(Error::Kernel(format!("{ROOT} is no cgroup v2 hierarchy")));
+            return Err(Error::Kernel(format!("{ROOT} is not a cgroup v2 hierarchy")));
         }
         // Weights need the controller. A kernel without it still moves tasks.
         let _ = std::fs::write(root.join("cgroup.subtree_control"), "+cpu");
@@ -56,7 +56,7 @@ impl Drop for Pair {
         for dir in &self.dirs {
             let members = std::fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
             for pid in members.lines().filter_map(|line| line.parse().ok()) {
-                // A process that ended in between needs no moving.
+                // An exited process needs no move.
                 let _ = write_pid(&self.root, Pid::from_raw(pid));
             }
             // A cgroup stays busy until the kernel has dropped its last dead task.

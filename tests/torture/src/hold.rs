@@ -8,17 +8,16 @@ use clap::Args;
 /// Counters to hold.
 #[derive(Debug, Args)]
 pub struct HoldOptions {
-    /// Groups of four events on each CPU. Where counters are few, more groups leave a smaller share
-    /// to other users
+    /// Groups of four events on each CPU. With few counters, more groups leave a smaller share to
+    /// other users
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     groups: u16,
-    /// Pin the groups to their counters, so that other users get none of these counters
+    /// Pin the groups to their counters, so that other users cannot use these counters
     #[arg(long)]
     pinned: bool,
 }
 
-/// Hold the counters until standard input ends. It ends when the process that started this one is
-/// done or dead.
+/// Hold the counters until standard input ends, at the latest when the parent process exits.
 pub fn run(options: &HoldOptions) -> Result<()> {
     let cpus = cpus::online()?.0;
     let Some(_held) = counters::hold(&cpus, options.groups.into(), options.pinned)? else {

@@ -17,8 +17,8 @@ use std::process::ExitCode;
 
 /// Tests that no task is lost, whatever happens to tasks, CPUs and schedulers.
 ///
-/// Output and exit codes are those of bias-bench. Run it in a VM: a scheduler that fails takes the
-/// machine with it for up to 30 s.
+/// Output and exit codes are those of bias-bench. Run it in a VM: a broken scheduler can hang the
+/// machine for up to 30 s.
 #[derive(Debug, Parser)]
 #[command(name = "bias-torture", version, max_term_width = 100)]
 struct Cli {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Test that tasks survive when their scheduler is killed, or a CPU goes away.
+//! Test that tasks survive when their scheduler is killed, or a CPU goes offline.
 //!
 //! # Approach
 //! The tasks work all the time. By default there are eight, of four kinds. The scheduler is loaded
-//! and killed with SIGKILL several times. Then it is loaded once more, while a CPU is taken offline
-//! and brought back. After every such event each task must make progress within the stall limit. At
-//! the end each task must still exist.
+//! and killed with SIGKILL several times. Then it is loaded again, and a CPU is taken offline and
+//! brought back. After every such event each task must make progress within the stall limit. At the
+//! end each task must still exist.
 //!
 //! A scheduler may restart itself when a CPU comes or goes, but it must be enabled again in time.
 
@@ -31,7 +31,8 @@ pub struct SurviveOptions {
     /// Times to load the scheduler and kill it with SIGKILL. Each costs the time that loading takes
     #[arg(long, default_value_t = 20)]
     kills: u32,
-    /// CPU to take offline and bring back under load; none unless given. CPU 0 often cannot
+    /// CPU to take offline and bring back under load; none unless given. CPU 0 often cannot go
+    /// offline
     #[arg(long, value_name = "CPU")]
     hotplug: Option<usize>,
     /// Times to take it offline
@@ -161,7 +162,7 @@ impl Drop for Offline {
 impl Printable for SurviveReport {
     fn text(&self) -> String {
         format!(
-            "{} tasks survived {} kills of the scheduler and {} times hotplug; longest wait for progress {:.2} s, \
+            "{} tasks survived {} kills of the scheduler and {} hotplugs; longest wait for progress {:.2} s, \
              longest load {:.2} s\n",
             self.tasks, self.kills, self.hotplugs, self.longest_gap_s, self.longest_load_s
         )
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_survive_is_survived() {
+    fn a_test_without_events_succeeds() {
         assert_eq!(run(&options(Duration::from_secs(30))).unwrap().tasks, 3);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Clients of the scheduler's socket: those that misbehave in all ways, and one that behaves.
+//! Clients of the scheduler's socket: misbehaving ones of several kinds, and a well-behaved one.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 /// Socket on which scx schedulers answer requests.
 const SOCKET: &str = "/var/run/scx/root/stats";
-/// Request of a user's program, and the pause between two of them.
+/// Request of a user's program, and pause between two requests.
 const QUESTION: &[u8] = b"{\"req\":\"stats\",\"args\":{\"target\":\"status\"}}\n";
 const ASK: Duration = Duration::from_millis(200);
 /// Pause between two rounds of misbehaviour.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Clients of all kinds that misbehave.
+/// Misbehaving clients of all kinds.
 #[derive(Default)]
 pub(super) struct Flood {
     streams: Vec<UnixStream>,
@@ -31,8 +31,8 @@ impl Flood {
         }
     }
 
-    /// Connect a part of the clients, or connect them again. Then let all clients misbehave in
-    /// their way. Return the number of new connections.
+    /// Connect or reconnect a part of the clients. Then let every client misbehave in its way.
+    /// Return the number of new connections.
     fn go_on(&mut self, clients: usize) -> usize {
         let mut made = 0;
         for _ in 0..clients.div_ceil(20) {
@@ -61,7 +61,7 @@ impl Flood {
     }
 }
 
-/// A client that behaves.
+/// A well-behaved client.
 #[derive(Default)]
 pub(super) struct Asker {
     pub asked: u32,

@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Longest time for the process to release what the clients held, and time between two reads.
+/// Longest time for the process to release the clients' resources, and time between two reads.
 const SETTLE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -20,10 +20,10 @@ pub(super) struct Holdings {
 }
 
 impl Holdings {
-    /// Read them from `/proc`.
+    /// Read the resources of `pid` from `/proc`.
     pub(super) fn of(pid: Pid) -> Result<Self> {
         let directory = PathBuf::from(format!("/proc/{pid}"));
-        let failed = |e| Error::failed(format!("looking at process {pid}"), e);
+        let failed = |e| Error::failed(format!("reading /proc/{pid}"), e);
         let read = |name: &str| std::fs::read_to_string(directory.join(name)).map_err(failed);
         let status = read("status")?;
         let memory = status
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_process_has_is_seen() {
+    fn open_files_and_memory_of_a_process_are_counted() {
         let own = Pid::this();
         let before = Holdings::of(own).unwrap();
         let held: Vec<_> = (0..50).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();

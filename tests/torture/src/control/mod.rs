@@ -10,14 +10,14 @@
 //! * It loads the scheduler, which must report READY=1 as to a service manager.
 //! * It stops the scheduler's process for a while and continues it.
 //! * It floods the socket with clients that stay silent, send requests without reading the answers,
-//!   send invalid requests, or never end one. Meanwhile one more client asks as a user's program
-//!   would.
+//!   send invalid requests, or never end one. Meanwhile a well-behaved client sends requests like a
+//!   user's program.
 //! * It reads the descriptors and the memory of the process at the end of the flood.
-//! * It kills the process, and starts the scheduler once more.
+//! * It kills the process, and starts the scheduler again.
 //!
 //! # Limits
-//! Progress is read every [`POLL`], so shorter waits are not seen. Descriptors and memory are those
-//! of the started process, so the command must not fork.
+//! The test reads progress every [`POLL`], so it misses shorter waits. Descriptors and memory are
+//! those of the started process, so the command must not fork.
 
 mod flood;
 mod holdings;
@@ -50,8 +50,8 @@ const FLOODERS: usize = 4;
 pub struct ControlOptions {
     #[command(flatten)]
     scheduler: SchedulerOptions,
-    /// Seconds for which the scheduler's process is stopped. Before that it is left alone as long,
-    /// but not longer than 5 s
+    /// Seconds to keep the scheduler's process stopped. Before the stop, the test watches the tasks
+    /// for as long, at most 5 s
     #[arg(long, value_parser = seconds, default_value = "3")]
     stop: Duration,
     /// Clients that flood the socket
@@ -70,7 +70,7 @@ pub struct ControlOptions {
 pub struct ControlReport {
     /// Format of this report.
     pub schema: &'static str,
-    /// First message that the service manager got.
+    /// First message to the service manager.
     pub told: String,
     /// Time from the start to that message, seconds.
     pub ready_s: f64,
@@ -82,17 +82,17 @@ pub struct ControlReport {
     pub flooded_gap_s: f64,
     /// Connections that clients made.
     pub connections: usize,
-    /// Requests of the client that asks as a user's program would.
+    /// Requests of the well-behaved client.
     pub asked: u32,
     /// Answered requests among `asked`.
     pub answered: u32,
-    /// Longest wait for an answer to one of them, seconds.
+    /// Longest wait for one of these answers, seconds.
     pub longest_answer_s: f64,
     /// Descriptors of the process before and after the flood.
     pub descriptors: [usize; 2],
     /// Resident memory of the process before and after the flood, kB.
     pub memory_kb: [u64; 2],
-    /// Part of a CPU that the process used during the flood.
+    /// Share of a CPU that the process used during the flood.
     pub flooded_cpu_share: f64,
     /// Time from SIGKILL until every task was back on the default scheduler, seconds. None if the
     /// kernel does not report a task's scheduler.
@@ -166,7 +166,7 @@ struct Manager {
 
 impl Manager {
     fn new(timeout: Duration) -> Result<Self> {
-        let failed = |e| Error::failed("making a socket to be notified on", e);
+        let failed = |e| Error::failed("creating the notification socket", e);
         let path = PathBuf::from(format!("/run/bias-torture-notify-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let socket = UnixDatagram::bind(&path).map_err(failed)?;
@@ -242,7 +242,7 @@ fn signal(pid: Pid, signal: Signal) -> Result<()> {
     kill(pid, signal).map_err(|e| Error::failed(format!("sending {signal}"), e))
 }
 
-/// Return the longest time within `window` that some task went without progress, seconds.
+/// Return the longest time in seconds that a task made no progress within `window`.
 fn longest_gap(group: &Group, window: Duration) -> Result<f64> {
     let start = Instant::now();
     let mut last: Vec<(u64, Instant)> = group.units().into_iter().map(|units| (units, start)).collect();
@@ -267,8 +267,8 @@ impl Printable for ControlReport {
             self.returned_s.map_or_else(|| "at an unknown time".to_owned(), |s| format!("in {s:.3} s"));
         format!(
             "ready after {:.2} s; longest wait for progress {:.2} s, {:.2} s while it was stopped, {:.2} s while its socket was flooded by {} \
-             connections; then {} of {} questions were answered, the slowest in {:.2} s, and it took {:.1} % of a CPU; descriptors {} -> {}, \
-             memory {} -> {} kB; after SIGKILL default scheduler {returned}, all taken down in {:.3} s, loaded again in {:.2} s\n",
+             connections; meanwhile {} of {} requests were answered, the slowest in {:.2} s, and it used {:.1} % of a CPU; descriptors {} -> {}, \
+             memory {} -> {} kB; after SIGKILL default scheduler {returned}, sched_ext disabled in {:.3} s, loaded again in {:.2} s\n",
             self.ready_s,
             self.calm_gap_s,
             self.stopped_gap_s,
@@ -293,13 +293,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_that_waits_makes_a_gap_and_one_that_works_makes_none_as_long() {
+    fn waiting_tasks_have_longer_gaps_than_working_tasks() {
         let tasks: Mix = "2compute".parse().unwrap();
         let group = Group::start(&tasks.tasks(), &[]).unwrap();
         let window = Duration::from_millis(300);
         assert!(longest_gap(&group, window).unwrap() >= 0.3);
         group.work();
-        // Even on a busy machine, one of the tasks runs before a minute is over.
+        // Even on a busy machine, one of the tasks runs within a minute.
         let mut looks = 0;
         while longest_gap(&group, window).unwrap() >= 0.3 && looks < 200 {
             looks += 1;

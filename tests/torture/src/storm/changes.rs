@@ -37,7 +37,7 @@ const CHANGES: [(Change, &str); 7] = [
     (Change::StopContinue, "stops and continues"),
 ];
 
-/// Source of random changes, and what they need.
+/// Source of random changes, with the CPUs and cgroups that they use.
 pub(super) struct Changes {
     pub random: ChaCha8Rng,
     pub online: Vec<usize>,

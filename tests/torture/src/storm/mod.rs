@@ -3,9 +3,9 @@
 //! A storm of changes, to test that every task survives it.
 //!
 //! # Problem
-//! A task may be created, die, be stopped, or change its affinity, weight, policy or cgroup at the
-//! very moment that the scheduler handles it. Such races can break the scheduler's bookkeeping. The
-//! damage shows late, as a task that is never picked again.
+//! A task may be created, die, be stopped, or change its affinity, weight, policy or cgroup just as
+//! the scheduler handles it. Such races can break the scheduler's bookkeeping. The damage shows
+//! late, as a task that is never picked again.
 //!
 //! # Approach
 //! Workers of several kinds (see [`workers`]) publish their progress. The driver picks a random
@@ -65,7 +65,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone, Args)]
 pub struct StormOptions {
     /// Command that loads a scheduler for the storm, as for `survive`. Without it the storm runs
-    /// under whatever is active
+    /// under the active scheduler
     #[arg(long, value_name = "COMMAND")]
     scheduler_cmd: Option<String>,
     /// Seconds until the kernel must report that scheduler enabled
@@ -123,7 +123,7 @@ fn rage(options: &StormOptions) -> Result<StormReport> {
     if !options.no_stress_ng && stress.is_none() {
         storm.skipped.push("stress-ng: not installed".into());
     }
-    // With nice 0 the driver would rarely run among so busy workers.
+    // With nice 0 the driver would rarely run beside the busy workers.
     let me = nix::unistd::getpid();
     attributes::set_nice(me, DRIVER_NICE);
     let start = Instant::now();
@@ -273,7 +273,7 @@ impl Storm {
         }
         if errors > 0 {
             self.failures
-                .push(format!("{errors} grandchildren failed, or ended with a code they did not return"));
+                .push(format!("{errors} grandchildren failed, or were reaped with a wrong exit code"));
         }
         StormReport {
             schema: "bias-torture.storm/1",
@@ -306,7 +306,7 @@ fn reap(pid: Pid, deadline: Instant) -> Option<WaitStatus> {
     }
 }
 
-/// Return the state of a process and the kernel function that it waits in, for a failure's line.
+/// Return the state of a process and the kernel function that it waits in, for a failure message.
 fn describe(pid: Pid) -> String {
     let read = |name| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
     let status = read("status");

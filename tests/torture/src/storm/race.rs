@@ -41,7 +41,7 @@ const CHANGERS: usize = 2;
 /// Maximum number of acts in a life, and of changes in a burst.
 const MAX_ACTS: usize = 12;
 const MAX_BURST: u32 = 8;
-/// Pause between two bursts, and between two looks at the places.
+/// Pause between two bursts, and between two checks of the places.
 const PAUSE: Duration = Duration::from_micros(300);
 /// Maximum time for which an act waits for a wakeup.
 const MAX_WAIT: Duration = Duration::from_millis(2);
@@ -69,7 +69,7 @@ enum Attribute {
     Policy(Policy),
 }
 
-/// A place, which one thread has at a time.
+/// A place for one thread at a time.
 #[derive(Default)]
 struct Place {
     /// Thread that has the place, 0 for none.
@@ -108,7 +108,7 @@ fn change(random: &mut ChaCha8Rng, online: &[usize]) -> (usize, Attribute) {
     (place, attribute)
 }
 
-/// Return a source of random numbers that depends on these three numbers only.
+/// Return a source of random numbers, seeded with these three numbers only.
 fn source(seed: u64, a: u64, b: u64) -> ChaCha8Rng {
     let mut key = [0; 32];
     for (bytes, number) in key.chunks_exact_mut(8).zip([seed, a, b]) {
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_same_lives_and_changes_again() {
+    fn a_seed_repeats_lives_and_changes() {
         let lives = |seed| (0..50).flat_map(|nth| life(seed, 3, nth)).collect::<Vec<_>>();
         assert_eq!(lives(7), lives(7));
         assert_ne!(lives(7), lives(8));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_live_are_changed_and_all_end() {
+    fn a_race_changes_threads_and_joins_them_all() {
         let slot = WorkerSlot::default();
         let is_over = || slot.progress.load(Relaxed) >= 60 && slot.races.load(Relaxed) > 0;
         assert_eq!(run(5, &slot, &is_over), 0);

@@ -20,7 +20,7 @@ pub(super) struct StressNg {
     deadline: Instant,
 }
 
-/// Start stress-ng for `time`. None if it is not installed.
+/// Start stress-ng for `time`. Return None if it is not installed.
 pub(super) fn start(time: Duration) -> Result<Option<StressNg>> {
     let mut command = Command::new("stress-ng");
     for name in STRESSORS {
@@ -56,7 +56,10 @@ impl StressNg {
                 Ok(Some(status)) if status.success() => return Ok(()),
                 Ok(Some(status)) => return Err(format!("stress-ng failed ({status})")),
                 Ok(None) if Instant::now() > self.deadline => {
-                    return Err(format!("stress-ng did not end within {} s of its time", GRACE.as_secs()));
+                    return Err(format!(
+                        "stress-ng did not end within {} s after its timeout",
+                        GRACE.as_secs()
+                    ));
                 }
                 Ok(None) => std::thread::sleep(Duration::from_millis(50)),
                 Err(e) => return Err(format!("waiting for stress-ng: {e}")),

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Activity of a worker, for all its life.
+/// Activity of a worker until it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// Computes without ever sleeping.
@@ -62,7 +62,7 @@ extern "C" fn on_signal(_: nix::libc::c_int) {
 }
 
 /// Make this process, and those that it forks, survive the storm's signals. Call it before the
-/// first worker is forked, because a signal may reach a worker in its first instant.
+/// first worker is forked, because a signal may reach a worker right after its fork.
 pub(super) fn handle_signals() -> nix::Result<()> {
     let action = SigAction::new(SigHandler::Handler(on_signal), SaFlags::empty(), SigSet::empty());
     // SAFETY: the handler only adds to an atomic.
