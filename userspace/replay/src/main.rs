@@ -4,7 +4,7 @@
 //! with it.
 //!
 //! Workloads, statistics and the form of reports are those of bias-bench. This program is for the
-//! tree and its VM: packages do not hold it.
+//! tree and its VM: packages do not contain it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod amp;
@@ -64,11 +64,11 @@ fn run(command: Replay) -> Result<()> {
     }
 }
 
-/// Parse the command given to `under`. Commands that load a scheduler themselves are refused.
+/// Parse the command given to `under`. Refuse commands that load a scheduler themselves.
 fn nested(words: Vec<String>) -> Result<Replay> {
     match options::nested::<ReplayCli>("bias-replay", words)?.command {
         Replay::Under(_) | Replay::Amp(_) => Err(Error::Usage(
-            "'under' takes a command that loads no scheduler itself; not amp or under".into(),
+            "'under' takes a command that does not load a scheduler itself; not amp or under".into(),
         )),
         command => Ok(command),
     }

@@ -33,7 +33,7 @@ pub struct PapersOptions {
     file: PathBuf,
 }
 
-/// What the project has of an item.
+/// State of an item in the project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PaperState {
@@ -106,12 +106,12 @@ pub struct PaperRow {
     /// Reason for a difference from the paper, or what the item needs to work.
     #[serde(default)]
     pub why: String,
-    /// What the project has of it.
+    /// State of the item in the project.
     pub state: PaperState,
 }
 
 impl PapersFile {
-    /// Check that the file contradicts itself nowhere.
+    /// Check that the file has no contradictions.
     fn check(&self) -> std::result::Result<(), String> {
         self.paper.iter().flat_map(|paper| &paper.row).try_for_each(PaperRow::check)
     }

@@ -3,12 +3,12 @@
 //! The micro-benchmark of [Werling18]: threads that alternate between sections of code.
 //!
 //! Each thread executes one kind of work after the other, with a mark at the start of each section
-//! (`libbias_mark`). The environment selects what the marks do. The report tells where each kind
-//! ran: the first kind belongs on the fast CPUs, the others on the other CPUs.
+//! (`libbias_mark`). The environment selects the effect of the marks. The report shows where each
+//! kind ran: the first kind belongs on the fast CPUs, the others on the other CPUs.
 //!
 //! # Limits
-//! A thread looks at its CPU after the mark and after each step. A migration within a step is seen
-//! at the step's end.
+//! A thread reads its CPU number after the mark and after each step. A migration within a step
+//! shows at the step's end.
 
 use std::ffi::CString;
 use std::fmt::Write as _;
@@ -47,7 +47,7 @@ pub struct SectionsOptions {
     pub fast_cpus: CpuList,
 }
 
-/// What the sections of one kind did, over all threads.
+/// Figures of the sections of one kind, over all threads.
 #[derive(Debug, Clone, Serialize)]
 pub struct KindOfSection {
     /// The kind of work.
@@ -60,7 +60,7 @@ pub struct KindOfSection {
     pub right_permille: f64,
     /// Share of the sections that were on such a CPU when the mark returned [permille].
     pub at_mark_permille: f64,
-    /// Median time from the mark to the first sight of such a CPU [us]. A section without one
+    /// Median time from the mark until the thread is seen on such a CPU [us]. A section without one
     /// counts with its whole time.
     pub delay_us: f64,
     /// Cost of a mark, median [ns].
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_runs_and_its_place_is_seen() {
+    fn every_kind_runs_and_its_cpus_are_reported() {
         // No section of the second kind is right where all CPUs are fast.
         let report = run(&options(&["compute", "branchy"], "0-1023")).unwrap();
         assert!(report.kinds.iter().all(|kind| kind.sections > 0 && kind.time_us > 0.0), "{report:?}");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The machine of the experiment: the housekeeping CPU, its speed, the cgroup of the team, and the
-//! noise that a system makes beside the program that matters.
+//! noise that a system makes beside the measured program.
 //!
 //! # Approach
-//! The noise is one process that computes for a given part of each [`PERIOD`], as a daemon that
-//! wakes up. Its work is fixed, so a slow CPU needs longer for it. At each [`START_PERIOD`] it also
+//! The noise is one process that computes for a given part of each [`PERIOD`], like a daemon that
+//! wakes up. Its work is fixed, so a slow CPU needs longer for it. Every [`START_PERIOD`] it also
 //! starts a short program: work of the kernel (fork, exec, page faults, exit) in a new process.
 //!
 //! # Limits
@@ -27,9 +27,9 @@ use std::time::{Duration, Instant};
 pub(super) const DUTY_PARTS: u32 = 8;
 /// Mount point of cgroup v2.
 const CGROUPS: &str = "/sys/fs/cgroup";
-/// Longest time until scx_bias has this process, and has set its affinity.
+/// Longest time until scx_bias schedules this process, and has set its affinity.
 const SETTLE: Duration = Duration::from_secs(20);
-/// Time between two looks.
+/// Time between two checks.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Time between two beginnings of the computing part.
@@ -69,7 +69,7 @@ impl AmpCore {
         Ok(AmpCore { housekeeping, cores: cpus::cores(allowed), emulation })
     }
 
-    /// Fail if a duty cycle cannot be had.
+    /// Fail if this machine cannot set a duty cycle.
     pub(super) fn check(&self, duties: &[u32]) -> Result<()> {
         match self.emulation {
             None if duties.iter().any(|&duty| duty != DUTY_PARTS) => Err(Error::Usage(format!(
@@ -150,7 +150,7 @@ impl AmpCgroup {
         self.0.display()
     }
 
-    /// Move this process into the cgroup. Return when the scheduler has it, and keeps it away from
+    /// Move this process into the cgroup. Return when the scheduler runs it, and keeps it away from
     /// the housekeeping CPU.
     pub(super) fn enter(&self, housekeeping: usize) -> Result<AmpInside> {
         let home = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -208,7 +208,7 @@ impl Background {
         Ok(steps_of(permille, sample.cpu_ns as f64 / sample.steps.max(1) as f64))
     }
 
-    /// Start noise of so many steps in a period. None starts for 0.
+    /// Start noise of this many steps in a period, or none for 0.
     pub(super) fn start(steps: u64) -> Result<Self> {
         let pids = if steps == 0 { Vec::new() } else { vec![spawn(|| make_noise(steps))?] };
         Ok(Background(pids))

@@ -63,7 +63,7 @@ pub struct AmpOptions {
     /// Loops and array kernels, as for omp. Chunks of loops are allowed
     #[arg(long, value_delimiter = ',', default_value = "static,dynamic,guided,copy,mul,add,triad,dot")]
     benchmarks: Vec<Benchmark>,
-    /// Duty cycles of the housekeeping CPU, in eighths of its speed. Its siblings have the same
+    /// Duty cycles of the housekeeping CPU, in eighths of its speed. Its siblings get the same
     #[arg(long, value_delimiter = ',', default_value = "8,7,6,5,4,3,2", value_parser = clap::value_parser!(u32).range(1..=8))]
     duties: Vec<u32>,
     /// The housekeeping CPU [default: the last one]
@@ -129,7 +129,7 @@ pub fn run(options: &AmpOptions) -> Result<AmpReport> {
     Ok(AmpReport::new(core.housekeeping, options.noise_permille, bench.cases))
 }
 
-/// The measurement, as far as it has come.
+/// A measurement in progress.
 struct Bench<'a> {
     options: &'a AmpOptions,
     core: &'a AmpCore,
@@ -149,7 +149,7 @@ impl Bench<'_> {
                 let before = meter.read()?;
                 let times = self.times(benchmark, threads)?;
                 let watts = meter.watts(&before, &meter.read()?);
-                let none = || Error::failed("/proc/stat", "no time of any CPU was counted");
+                let none = || Error::failed("/proc/stat", "no CPU time was counted");
                 case.add(times, watts.ok_or_else(none)?);
             }
             self.cases.push(case);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_machine_is_refused() {
+    fn settings_that_do_not_fit_the_machine_are_refused() {
         let core = AmpCore::of(&cpus::allowed().unwrap(), None).unwrap();
         assert!(core.check(&[8]).is_ok());
         if bias_bench::emulation::Emulation::find().is_none() {

@@ -8,8 +8,8 @@
 //! \[Cui23, section 5.4].
 //!
 //! # Limits
-//! Virtual machines and some drivers have no cpufreq. The log is then empty. What sysfs shows is an
-//! estimate of some drivers and an average of others.
+//! Virtual machines and some drivers have no cpufreq. The log is then empty. Some drivers estimate
+//! the frequency that sysfs shows, others average it.
 
 use bias_bench::cpus;
 use serde::Serialize;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// Time between two readings.
 const PERIOD: Duration = Duration::from_millis(100);
-/// Readings of a run at most: an hour.
+/// Maximum readings of a run: an hour.
 const MAX_READINGS: usize = 36_000;
 
 /// Readings beside one run.
@@ -65,7 +65,7 @@ impl FrequencyLog {
         let (stop, stopped) = channel();
         let mut series = FrequencySeries { cpus: cpus.to_vec(), ..FrequencySeries::default() };
         let work = move || {
-            // Without a CPU of its own the log is a little less quiet, which is no error.
+            // Without a CPU of its own the log disturbs the team a little, which is not an error.
             let _pinned = spare.and_then(|cpu| cpus::Pinned::to(cpu).ok());
             let begun = Instant::now();
             loop {
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readings_begin_at_once_and_cover_the_team_only() {
+    fn readings_begin_immediately_and_cover_the_team_only() {
         let root = tempfile::tempdir().unwrap();
         for (cpu, khz) in [(0, "2000000\n"), (1, "3000000\n"), (2, "<unknown>\n")] {
             let directory = root.path().join(format!("cpu{cpu}/cpufreq"));

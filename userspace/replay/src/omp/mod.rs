@@ -67,7 +67,7 @@ pub struct TeamOptions {
     /// Measured repetitions of a run
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=65_536))]
     repetitions: u32,
-    /// Threads of the team [default: as many as the CPUs that --smt and --spare leave]
+    /// Threads of the team [default: one for each CPU that --smt and --spare leave]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Pinning, one or more. A pinned thread cannot leave a slow or busy CPU, and others cannot
@@ -102,7 +102,7 @@ pub struct TeamOptions {
     page: Option<PathBuf>,
 }
 
-/// Measure, and write the page if one is asked for.
+/// Measure, and write the page if the options name a file.
 ///
 /// # Errors
 /// Usage error for a team that does not fit the machine, measurement error if a run fails or the
@@ -142,7 +142,7 @@ pub fn run(options: &TeamOptions) -> Result<TeamReport> {
     Ok(report)
 }
 
-/// Return all combinations of the factors. Those that come to the same team appear once.
+/// Return all combinations of the factors. Equal teams appear once.
 fn conditions(
     options: &TeamOptions,
     cores: &[Vec<usize>],
@@ -178,7 +178,7 @@ fn case(options: &TeamOptions, benchmark: &Benchmark, condition: usize) -> TeamC
     }
 }
 
-/// Run a case once more, with a log of the frequencies.
+/// Run a case again, with a log of the frequencies.
 fn one_run(
     options: &TeamOptions,
     condition: &TeamCondition,
@@ -205,7 +205,7 @@ fn one_run(
         warmup: Duration::ZERO,
         window: Duration::ZERO,
     });
-    // The log ends before an error does, for its thread must not outlive the run.
+    // The log ends before an error is returned, because its thread must not outlive the run.
     case.frequencies.extend(log.map(FrequencyLog::end));
     case.times_ns.push(times?);
     Ok(())

@@ -4,9 +4,9 @@
 //! pinning.
 //!
 //! # Approach
-//! The cores that this process may use are the machine. `spare` of the last cores get no thread,
-//! and of the others each has one thread or one for each sibling. The team has as many threads as
-//! CPUs that remain. If it is pinned, each of these CPUs is a place of the runtime. Otherwise the
+//! The cores that this process may use are the machine. `spare` of the last cores get no thread.
+//! Each other core has one thread, or one for each sibling. The team has one thread for each
+//! remaining CPU. If it is pinned, each of these CPUs is a place of the runtime. Otherwise the
 //! scheduler may use all CPUs, the spare ones and the siblings too, as in \[Cui23].
 
 use super::frequency_log::FrequencySeries;

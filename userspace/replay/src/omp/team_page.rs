@@ -3,8 +3,8 @@
 //! The page of a report on teams: one file without references, for any browser.
 //!
 //! For each condition it has the table of the text, and for each benchmark a picture of all runs:
-//! every repetition over the mean of all, as Figs 3 to 5 of \[Cui23], and below it the frequencies
-//! beside the runs, as Figs 6 and 7.
+//! every repetition over the mean of all, as in Figs 3 to 5 of \[Cui23], and below it the
+//! frequencies beside the runs, as in Figs 6 and 7.
 
 use super::team::{TeamCase, TeamReport};
 use bias_bench::plot::{Axis, WIDTH, circle, colour, curve, line, page, plot, text};
@@ -14,7 +14,7 @@ const HEIGHT: f64 = 220.0;
 const MARGIN: f64 = 50.0;
 /// Height of the picture of frequencies.
 const LOW: f64 = 120.0;
-/// Repetitions of a run that are drawn at most: the others would hide each other.
+/// Maximum dots for a run. More would hide each other.
 const DOTS: usize = 200;
 
 /// Return the complete page.

@@ -37,7 +37,7 @@ fn factors_are_combined_and_equal_teams_measured_once() {
     let cores = [vec![0, 2], vec![1, 3]];
     let of = |text: &str| conditions(&options(text), &cores).unwrap();
     assert_eq!(of("--bind none,close --smt one,all --spare 0,1").len(), 8);
-    // Without siblings, one thread on a core and all threads come to the same.
+    // Without siblings, one thread on a core and all threads give the same team.
     assert_eq!(conditions(&options("--smt one,all"), &[vec![0], vec![1]]).unwrap().len(), 1);
     assert!(conditions(&options("--spare 2"), &cores).unwrap_err().contains("--spare"));
 }

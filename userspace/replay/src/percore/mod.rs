@@ -4,7 +4,7 @@
 //!
 //! # Problem
 //! \[Reif20\] found cores of one machine that differ by more than 10 %, for some programs only. To
-//! know it of a machine, the same work must run on each CPU many times.
+//! find them in a machine, the same work must run on each CPU many times.
 //!
 //! # Approach
 //! A run is a fixed number of steps of one kind of work, pinned to a CPU. Each CPU warms up, then
@@ -17,8 +17,8 @@
 //! same page.
 //!
 //! # Limits
-//! Times are wall time, so other programs show in them; the median of a CPU hardly changes by that.
-//! CPUs run one after the other, so nothing shows what they cost each other.
+//! Times are wall time, so other programs influence them. They hardly change the median of a CPU.
+//! CPUs run one after the other, so the report does not show how they disturb each other.
 
 mod pictures;
 mod times;
@@ -40,7 +40,7 @@ use times::{Compared, CpuCost, CpuTimes, KindTimes, PercoreReport, cost_order, g
 const SCHEMA: &str = "bias-bench.percore/1";
 /// Batches of runs per CPU and kind.
 const BATCHES: u32 = 10;
-/// Time after which the number of steps of a run is chosen.
+/// Time to probe for the number of steps of a run.
 const PROBE: Duration = Duration::from_millis(20);
 /// Size limit of a report or a table that is read [bytes].
 const MAX_BYTES: u64 = 256 << 20;
@@ -72,12 +72,12 @@ pub struct PercoreOptions {
     /// Write a page with all figures to this file: distributions, similarity, costs
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
-    /// Measure nothing, and use the report in this file, which --json has printed
+    /// Measure nothing, and use the report in this file, the output of --json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cpus", "warmups", "runs", "time"])]
     from: Option<PathBuf>,
 }
 
-/// Measure, or read a report, and write the page if one is asked for.
+/// Measure, or read a report, and write the page if the options name a file.
 ///
 /// # Errors
 /// Usage error for a CPU or a file that does not fit, measurement error if the page cannot be
@@ -102,14 +102,14 @@ fn read(path: &Path) -> Result<PercoreReport> {
     let report: PercoreReport = serde_json::from_str(&read_small_file(path, MAX_BYTES)?)
         .map_err(|error| wrong(format!("{error}; give a file that `percore --json` has printed")))?;
     if report.schema != SCHEMA {
-        return Err(wrong(format!("is of format '{}', and this program reads {SCHEMA}", report.schema)));
+        return Err(wrong(format!("has format '{}', this program reads {SCHEMA}", report.schema)));
     }
     let times = || report.kinds.iter().flat_map(|kind| &kind.cpus);
     let valid = |cpu: &CpuTimes| {
         !cpu.times_ns.is_empty() && cpu.times_ns.iter().all(|ns| ns.is_finite() && *ns > 0.0)
     };
     if times().next().is_none() || !times().all(valid) {
-        return Err(wrong("a CPU has no times, or one that is no positive number".into()));
+        return Err(wrong("a CPU has no times, or one that is not a positive number".into()));
     }
     Ok(report)
 }
@@ -155,7 +155,7 @@ fn measure_kind(
     for batch in 0..BATCHES {
         progress.stage(&format!("{kind}, batch {} of {BATCHES} on {} CPUs", batch + 1, cpus.len()));
         let runs = options.runs * (batch + 1) / BATCHES - options.runs * batch / BATCHES;
-        // A CPU that others have used meanwhile warms up again.
+        // A CPU warms up again after the batches of the others.
         let warmups = if batch == 0 { options.warmups } else { options.warmups.min(1) };
         for of_cpu in &mut times {
             let _pinned = cpus::Pinned::to(of_cpu.cpu)?;
@@ -202,7 +202,7 @@ impl Printable for PercoreReport {
             "fastest CPU",
             "slowest CPU",
             "slowest/fastest",
-            "groups of alike CPUs",
+            "groups of similar CPUs",
             "costs",
         ]);
         for kind in &self.kinds {

@@ -14,25 +14,25 @@ use maud::{Markup, html};
 
 const HEIGHT: f64 = 300.0;
 const MARGIN: f64 = 40.0;
-/// Points of a distribution that are drawn.
+/// Points of a drawn distribution.
 const POINTS: usize = 101;
 /// The part of a distribution that decides the axis: rarer delays are drawn at its end.
 const SHOWN: usize = 99;
-/// CPUs that a legend names at most.
+/// Maximum CPUs in a legend.
 const LEGEND: usize = 16;
 
 /// Return the complete page.
 pub(super) fn of(report: &PercoreReport) -> String {
     let body = html! {
         h1 { "Execution times of each CPU" }
-        p { "The same work, run again and again on each CPU. If all CPUs were equal, all curves of a kind would be one." }
+        p { "The same work, run repeatedly on each CPU. If all CPUs were equal, all curves of a kind would coincide." }
         h2 { "Slowest CPU over fastest" }
         (ratios(report))
         @for kind in &report.kinds {
             h2 { (kind.kind) }
             p { (sentence(kind)) }
             figure { figcaption { "Share of runs that took at most a time" } (distributions(kind)) }
-            figure { figcaption { "Similarity: a filled square is a pair of CPUs that no test tells apart (Anderson-Darling, p = 0.01), or that differ by less than 1 %" } (matrix(kind)) }
+            figure { figcaption { "Similarity: a filled square is a pair of CPUs that the test does not distinguish (Anderson-Darling, p = 0.01), or that differ by less than 1 %" } (matrix(kind)) }
             @if !report.costs.is_empty() {
                 figure { figcaption { (costs_caption(kind, report)) } (costs(kind, report)) }
             }
@@ -47,7 +47,7 @@ fn sentence(kind: &KindTimes) -> String {
         groups.iter().take(LEGEND).map(|group| CpuList(group.clone()).to_string()).collect();
     let more = if groups.len() > LEGEND { ", ..." } else { "" };
     format!(
-        "{} runs of {} units on each of {} CPUs. Groups of alike CPUs: {}{more}.",
+        "{} runs of {} units on each of {} CPUs. Groups of similar CPUs: {}{more}.",
         kind.cpus.first().map_or(0, |cpu| cpu.times_ns.len()),
         kind.units,
         kind.cpus.len(),
@@ -108,7 +108,7 @@ fn distributions(kind: &KindTimes) -> Markup {
     plot(HEIGHT, "Distributions", content)
 }
 
-/// Return a square for each pair of alike CPUs.
+/// Return a square for each pair of similar CPUs.
 fn matrix(kind: &KindTimes) -> Markup {
     let count = kind.cpus.len();
     let cell = (560.0 / count as f64).min(28.0);

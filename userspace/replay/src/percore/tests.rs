@@ -38,7 +38,7 @@ fn large() -> PercoreReport {
 }
 
 #[test]
-fn cpus_are_told_apart_only_where_they_differ() {
+fn cpus_are_distinguished_only_where_they_differ() {
     let report = large();
     let compared = Compared::of(&report.kinds[0]).unwrap();
     assert_eq!((compared.fastest % 24 / 6, compared.slowest % 24 / 6), (0, 3));
@@ -74,7 +74,7 @@ fn a_report_is_read_again_and_damage_is_named() {
     assert_eq!(std::fs::read_to_string(&page).unwrap(), pictures::of(&large()));
     for (from, to, why) in [
         ("percore/1", "percore/9", "percore/9"),
-        ("1000.0", "-1000.0", "no positive number"),
+        ("1000.0", "-1000.0", "not a positive number"),
         ("\"kinds\"", "\"kind\"", "percore --json"),
     ] {
         std::fs::write(&file, text.replacen(from, to, 1)).unwrap();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! The report of a comparison of CPUs, as it is printed and read again, and how alike the CPUs are
-//! by their execution times.
+//! The report of a comparison of CPUs, as printed and read again, and the similarity of the CPUs by
+//! their execution times.
 
 use bias_bench::metrics::median;
 use bias_policy::classes::similarity;
@@ -51,9 +51,9 @@ pub struct PercoreReport {
 /// The extremes of one kind of work.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Compared {
-    /// The CPU of the least median.
+    /// The CPU with the least median.
     pub fastest: usize,
-    /// The CPU of the largest median.
+    /// The CPU with the largest median.
     pub slowest: usize,
     /// The largest median over the least.
     pub ratio: f64,
