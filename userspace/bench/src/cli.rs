@@ -48,7 +48,7 @@ enum Command {
     Work(Measurement<WorkOptions>),
     /// Compare two CPUs on several kinds of work, and with the prediction of the counters
     Ratio(Measurement<RatioOptions>),
-    /// Run tasks at the same time and report what each of them achieved
+    /// Run tasks at the same time and report the progress of each
     Mix(Measurement<MixOptions>),
     /// Run any workload of the comparisons (`bias-bench list`) under the active scheduler
     Run(Measurement<OnceOptions>),
@@ -105,11 +105,11 @@ fn run(command: Command) -> Result<u8> {
     Ok(0)
 }
 
-/// Parse the command given to `under`. Commands that load a scheduler themselves are refused.
+/// Parse the command given to `under`. Refuse commands that load a scheduler themselves.
 fn nested(words: Vec<String>) -> Result<Command> {
     match options::nested::<Cli>("bias-bench", words)?.command {
         Command::Under(_) | Command::Demo(_) | Command::Ab(_) | Command::AbBoot(_) => Err(Error::Usage(
-            "'under' takes a command that loads no scheduler itself; not demo, ab or under".into(),
+            "'under' takes a command that does not load a scheduler itself; not demo, ab or under".into(),
         )),
         command => Ok(command),
     }
@@ -190,7 +190,7 @@ impl Printable for WorkReport {
     }
 }
 
-/// List suites, workloads and metrics, with units and which direction is better
+/// List suites, workloads and metrics, with their units and better directions
 #[derive(Debug, Args)]
 struct ListArgs {
     #[command(flatten)]
@@ -235,11 +235,11 @@ fn list() -> String {
     out
 }
 
-/// Name of the simulator. It contains the scheduler's BPF code. As a program of its own it costs
-/// builds of bias-bench nothing.
+/// Name of the simulator. It contains the scheduler's BPF code. As a separate program it does not
+/// slow down builds of bias-bench.
 const SIMULATOR: &str = "bias-bench-sim";
 
-/// Predict what scx_bias would do on a machine, as a picture and figures, without that machine
+/// Predict the effect of scx_bias on a machine, as a picture and figures, without that machine
 ///
 /// `bias-bench sim --help` shows the options.
 #[derive(Debug, Args)]
@@ -253,7 +253,7 @@ struct SimArgs {
 impl SimArgs {
     /// Run the program. Return its exit code.
     fn run(self) -> Result<u8> {
-        // The one beside this program has the same version.
+        // The simulator beside this program has the same version.
         let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join(SIMULATOR)));
         run_first(beside.into_iter().chain([PathBuf::from(SIMULATOR)]), &self.words)
     }
@@ -330,7 +330,7 @@ mod tests {
             assert!(Cli::try_parse_from(["bias-bench"].into_iter().chain(line.split(' '))).is_ok(), "{line}");
         }
         assert!(Cli::try_parse_from(["bias-bench", "demo", "--scheduler-cmd", "x"]).is_ok());
-        // What follows sim is for another program, its help as well.
+        // All words after sim, even --help, are for another program.
         for word in ["--help", "--machine", "-h"] {
             assert!(Cli::try_parse_from(["bias-bench", "sim", word, "x"]).is_ok(), "{word}");
         }
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_missing_is_named_with_the_remedy() {
+    fn a_missing_program_is_named_with_the_remedy() {
         let error = run_first([PathBuf::from("/nowhere/sim")].into_iter(), &[]).unwrap_err();
         assert!(error.to_string().contains("build it with") && error.exit_code() == 1, "{error}");
     }

@@ -65,7 +65,7 @@ pub fn run(options: &CostOptions) -> Result<CostReport> {
     std::thread::sleep(time);
     let (instructions, wall) = (counters.read()?.saturating_sub(before), begun.elapsed());
     if name_of(pid)? != name {
-        return Err(Error::Runtime(format!("process {pid}, {name}, has become another one meanwhile")));
+        return Err(Error::Runtime(format!("process {pid}, {name}, was replaced during the measurement")));
     }
     Ok(CostReport {
         schema: "bias-bench.cost/1",
@@ -82,7 +82,7 @@ pub fn run(options: &CostOptions) -> Result<CostReport> {
 fn name_of(pid: u32) -> Result<String> {
     let path = format!("/proc/{pid}/comm");
     let text = std::fs::read_to_string(&path)
-        .map_err(|e| Error::failed(format!("process {pid} is not there any more: {path}"), e))?;
+        .map_err(|e| Error::failed(format!("process {pid} no longer exists: {path}"), e))?;
     Ok(text.trim().to_owned())
 }
 
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_is_not_there_is_told() {
+    fn a_missing_process_is_reported() {
         let gone = CostOptions { pid: u32::MAX - 1, time: Duration::from_millis(1) };
         let error = run(&gone).unwrap_err();
         assert_eq!(error.exit_code(), 2);

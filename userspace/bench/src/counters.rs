@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The asymmetric VM's performance counters (PMU "amp").
 //!
-//! Instructions and cycles count everything that a CPU executes, stalls only what user space
-//! causes. On a machine without this PMU, every function that needs it returns None.
+//! Instructions and cycles count everything that a CPU executes, stalls only those of user space.
+//! On a machine without this PMU, every function that needs it returns None.
 
 use crate::{Error, Result};
 use perf_event_open_sys::bindings::{self, perf_event_attr};
@@ -161,7 +161,7 @@ impl Migrations {
         Ok(Migrations { file: open_in(Event { inherit: true, ..event }, 0, -1, -1)? })
     }
 
-    /// Return the number since `open`, of processes that have ended or run on.
+    /// Return the number since `open`, of ended and running processes.
     pub fn read(&mut self) -> Result<u64> {
         read_event(&mut self.file)
     }
@@ -174,20 +174,18 @@ fn thread_directory(pid: u32) -> PathBuf {
 /// Return the threads of a process.
 fn threads(pid: u32) -> Result<Vec<i32>> {
     let directory = thread_directory(pid);
-    let entries = std::fs::read_dir(&directory).map_err(|e| {
-        Error::Usage(format!("there is no process {pid} to look at: {}: {e}", directory.display()))
-    })?;
+    let entries = std::fs::read_dir(&directory)
+        .map_err(|e| Error::Usage(format!("there is no process {pid}: {}: {e}", directory.display())))?;
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// Counters held on every CPU, as a profiler does that runs at the same time as a scheduler.
+/// Counters held on every CPU, as by a profiler that runs beside a scheduler.
 pub struct Held {
     _files: Vec<File>,
 }
 
 /// Open this many groups of four events on each of `cpus`. Pinned groups keep their counters all
-/// the time. The kernel multiplexes other groups where counters are few. None if the PMU is
-/// missing.
+/// the time. The kernel multiplexes other groups if counters are few. None if the PMU is missing.
 pub fn hold(cpus: &[usize], groups: usize, pinned: bool) -> Result<Option<Held>> {
     let Some(pmu) = pmu_type()? else { return Ok(None) };
     let mut files = Vec::new();
@@ -252,7 +250,7 @@ fn open_in(event: Event, pid: i32, cpu: i32, group: i32) -> Result<File> {
     if fd < 0 {
         let why = std::io::Error::last_os_error();
         return Err(Error::Kernel(format!(
-            "opening a counter (event {config} of PMU {pmu}): {why}; run as root, where there are counters"
+            "opening a counter (event {config} of PMU {pmu}): {why}; run as root, on a machine with counters"
         )));
     }
     // SAFETY: the descriptor was just opened and has no other owner.

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pinning_moves_here_and_is_undone() {
+    fn pinning_moves_the_thread_and_is_undone() {
         let before = sched_getaffinity(Pid::from_raw(0)).unwrap();
         let last = *online().unwrap().0.last().unwrap();
         {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_not_there_is_named() {
+    fn a_missing_cpu_is_named() {
         let error = require_online(&[MAX_CPUS - 1]).unwrap_err();
         assert!(matches!(&error, Error::Usage(text) if text.contains("1023")), "{error}");
     }

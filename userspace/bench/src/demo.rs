@@ -87,7 +87,7 @@ pub fn run(options: &DemoOptions) -> Result<DemoReport> {
         result.save(file.as_deref())?;
     }
     progress.stage(&format!("loading {}", options.scheduler.scheduler_cmd));
-    // Loading is not part of what is shown, and takes a minute at the emulation's pace.
+    // Loading is not part of the demonstration, and takes a minute at the emulation's pace.
     sched::under(kernel, &options.scheduler, true, |loaded| {
         result.scheduler = Some(loaded.name().to_string());
         for one in &options.mixes {
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn gains_and_losses_are_both_called_by_their_name() {
+    fn gains_and_losses_are_both_named() {
         assert_eq!(change(2.0, 2.5, Better::More), "+25% better");
         assert_eq!(change(2.0, 1.5, Better::More), "-25% worse");
         assert_eq!(change(2.0, 1.0, Better::Less), "-50% better");

@@ -89,7 +89,7 @@ impl Drop for Suspended<'_> {
         // A VM that stays suspended looks like one whose CPUs are all alike, so the failure is
         // reported.
         if let Err(e) = self.0.control(&["start"]) {
-            eprintln!("bias-bench: {e}; what follows was measured by the host's clocks");
+            eprintln!("bias-bench: {e}; later figures follow the host's clocks");
         }
     }
 }

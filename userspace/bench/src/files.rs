@@ -16,10 +16,7 @@ pub fn read_small_file(path: &Path, max_bytes: u64) -> Result<String> {
         return Err(usage("not a regular file".into()));
     }
     if meta.len() > max_bytes {
-        return Err(usage(format!(
-            "{} bytes are more than the {max_bytes} such a file can have",
-            meta.len()
-        )));
+        return Err(usage(format!("{} bytes; at most {max_bytes} are read", meta.len())));
     }
     let file = std::fs::File::open(path).map_err(|e| usage(e.to_string()))?;
     let mut text = String::new();

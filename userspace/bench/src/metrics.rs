@@ -148,7 +148,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn scaling_all_tasks_alike_leaves_unfairness(
+        fn scaling_all_tasks_alike_preserves_unfairness(
             p in proptest::collection::vec(0.001f64..1.0, 1..20), k in 0.1f64..10.0
         ) {
             let scaled: Vec<f64> = p.iter().map(|x| x * k).collect();

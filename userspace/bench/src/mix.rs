@@ -63,12 +63,12 @@ pub struct TaskReport {
     pub cpu_s: f64,
     /// Share of that CPU time spent on fast CPUs, 0 to 1.
     pub fast_share: f64,
-    /// For a task that changes its nature: the share of its CPU time in which it computed on fast
-    /// CPUs or stalled on slow ones.
+    /// For a task with phases: the share of its CPU time in which it computed on fast CPUs or
+    /// stalled on slow ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub right_share: Option<f64>,
-    /// For a task that changes its nature: CPU time on CPUs of the wrong class after each change
-    /// [ms], until it runs on a CPU of the matching class.
+    /// For a task with phases: CPU time on CPUs of the wrong class after each phase change [ms],
+    /// until it runs on a CPU of the matching class.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub settled_ms: Vec<f64>,
     /// Share of the task's CPU time by CPU.
@@ -94,7 +94,7 @@ pub struct MixRound {
     pub unfairness: f64,
     /// Share of all tasks' CPU time spent on fast CPUs, 0 to 1.
     pub fast_share: f64,
-    /// Mean `right_share` of the tasks that change their nature, if there are any.
+    /// Mean `right_share` of the tasks with phases, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub right_share: Option<f64>,
     /// Each task.
@@ -211,10 +211,10 @@ pub(crate) fn evaluate(
     })
 }
 
-/// Return the CPU time [ms] that a task spent on CPUs of the wrong class after each change of its
-/// nature. The time ends when the task runs on a CPU of the matching class, or changes again. The
-/// first stay does not count, because it began before the window. Neither does a change that the
-/// end of the window cut off.
+/// Return the CPU time [ms] that a task spent on CPUs of the wrong class after each phase change.
+/// The time ends when the task runs on a CPU of the matching class, or changes again. The first
+/// stay does not count, because it began before the window. Neither does a change that the end of
+/// the window cuts off.
 fn settled_ms(stays: &[Stay], fast_cpus: &[usize]) -> Vec<f64> {
     let changes = stays.windows(2).enumerate().filter(|(_, pair)| pair[0].stalled != pair[1].stalled);
     let settled = |(at, _): (usize, _)| {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changing_task_is_right_where_it_computes_fast_or_stalls_slow() {
+    fn a_task_is_right_if_it_computes_on_fast_or_stalls_on_slow_cpus() {
         let kinds: Vec<WorkKind> = vec!["phases:100".parse().unwrap(), "chase".parse().unwrap()];
         let mut changing = task(10, &[600, 400]);
         changing.stalled_ns = vec![200, 300];
@@ -296,16 +296,16 @@ mod tests {
         let round = evaluate(&kinds, &[changing, task(10, &[500, 500])], 1.0, &solo).unwrap();
         // 400 of computing on the fast CPU 0, 300 of stalls on the slow CPU 1.
         assert!((round.tasks[0].right_share.unwrap() - 0.7).abs() < 1e-12);
-        assert_eq!(round.tasks[1].right_share, None, "a task of one nature");
+        assert_eq!(round.tasks[1].right_share, None, "a task without phases");
         assert_eq!(round.right_share, round.tasks[0].right_share);
     }
 
     #[test]
-    fn a_change_is_settled_on_the_right_cpu_or_with_the_next() {
+    fn a_phase_change_settles_on_the_right_cpu_or_at_the_next_change() {
         let stay = |cpu, stalled, ms: u64| Stay { cpu, stalled, ns: ms * 1_000_000 };
         let stays = [
             stay(1, false, 500), // of unknown length: it began before the window
-            stay(1, true, 700),  // stalls on the slow CPU at once
+            stay(1, true, 700),  // stalls on the slow CPU immediately
             stay(1, false, 30),
             stay(2, false, 20),
             stay(0, false, 600), // on the fast CPU after 50 ms

@@ -67,7 +67,7 @@ pub struct OnceReport {
 /// Measure solo rates where the workload needs them, then run the rounds.
 ///
 /// # Errors
-/// The text is no workload, a program is missing, or the workload itself fails.
+/// The text is not a workload, a program is missing, or the workload itself fails.
 pub fn run(options: &OnceOptions) -> Result<OnceReport> {
     let workload = workload::parse(&options.cell).map_err(Error::Usage)?;
     if let Some(missing) = workload.missing() {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_is_run_so_many_times_and_medians_are_told() {
+    fn a_workload_runs_in_rounds_and_medians_are_reported() {
         let report = run(&options("wakeup")).unwrap();
         assert_eq!((report.rounds.len(), report.cell.as_str()), (3, "wakeup"));
         let mut p50: Vec<f64> = report.rounds.iter().map(|round| round.metrics["latency_p50_us"]).collect();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_workload_is_refused_with_what_is() {
+    fn an_unknown_workload_is_refused_with_the_known_ones() {
         let error = run(&options("nonsense")).err().unwrap();
         assert!(error.exit_code() == 2 && error.to_string().contains("wakeup"), "{error}");
     }

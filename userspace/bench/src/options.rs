@@ -36,7 +36,7 @@ pub fn rounds(text: &str) -> std::result::Result<u16, String> {
 #[derive(Debug, Clone, Args)]
 pub struct SchedulerOptions {
     /// Command that loads a sched_ext scheduler and stays in the foreground, e.g. "scx_bias". No
-    /// shell stays around it; to set a variable write "env NAME=value scx_bias"
+    /// shell wraps it; to set a variable write "env NAME=value scx_bias"
     #[arg(long, value_name = "COMMAND")]
     pub scheduler_cmd: String,
     /// Seconds until the kernel must report it enabled. Big schedulers need a minute or two in the
@@ -65,7 +65,7 @@ impl Output {
         self.print_as(result, || result.text())
     }
 
-    /// Print a document, or a text in its place, to standard output. A closed pipe is no error.
+    /// Print a document, or a text in its place, to standard output. A closed pipe is not an error.
     pub fn print_as<T: Serialize>(&self, document: &T, text: impl FnOnce() -> String) -> Result<()> {
         let body = if self.json {
             serde_json::to_string_pretty(document).map_err(|e| Error::failed("writing JSON", e))? + "\n"
@@ -76,7 +76,7 @@ impl Output {
     }
 }
 
-/// Judge a write to standard output. A closed pipe is no error.
+/// Check a write to standard output. A closed pipe is not an error.
 pub fn printed(written: std::io::Result<()>) -> Result<()> {
     match written {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::failed("standard output", e)),
@@ -102,7 +102,7 @@ impl<T: Args> Measurement<T> {
     }
 }
 
-/// Run a program: parse its command line, run what it says, and print the error. Return the exit
+/// Run a program: parse its command line, run its command, and print the error. Return the exit
 /// code.
 pub fn main<T: Parser>(program: &str, run: impl FnOnce(T) -> Result<u8>) -> ExitCode {
     let result = match T::try_parse() {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_have_both_ends() {
+    fn rounds_are_from_1_to_1000() {
         assert_eq!((rounds("1"), rounds("1000")), (Ok(1), Ok(1000)));
         for bad in ["0", "1001", "-1", "1.5", ""] {
             assert!(rounds(bad).is_err(), "{bad}");

@@ -12,12 +12,12 @@
 //! CPUs before and after. One *switch* is one write and one read, so a round trip is two switches.
 //!
 //! Nothing is subtracted for ticks and background work, which are about 20 of some 6 000
-//! instructions per switch. The idle machine before a round is no reference. In the same time it
+//! instructions per switch. The idle machine before a round is not a reference. In the same time it
 //! executes a hundred or a thousand instructions, because a newly loaded scheduler opens its
 //! sockets and the kernel cleans up. Subtracting that would make switches look cheaper.
 //!
-//! Every round has new processes, because a pair keeps one of a few levels of cost, 1 % apart, for
-//! all its life.
+//! Every round has new processes, because a pair keeps one of a few levels of cost, 1 % apart,
+//! until it ends.
 //!
 //! # Limits
 //! Without the amp PMU, only the time of a switch is reported. Cache lines that come from another
@@ -53,7 +53,8 @@ pub struct PingpongOptions {
     /// switches reduce the noise
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     pub switches: u32,
-    /// Rounds. Reported are the mean of the middle half for instructions, and the median for times
+    /// Rounds. The report has the mean of the middle half for instructions, and the median for
+    /// times
     #[arg(long, default_value = "3", value_parser = rounds)]
     pub rounds: u16,
 }
@@ -86,7 +87,8 @@ pub struct PingpongReport {
     pub cpu: Option<usize>,
     /// Mean of the middle half of the rounds' instructions per switch; null without the PMU.
     pub instructions_per_switch: Option<f64>,
-    /// The same of the cache lines that came from another CPU; null unless the machine tracks them.
+    /// The same for the cache lines that came from another CPU; null unless the machine tracks
+    /// them.
     pub transfers_per_switch: Option<f64>,
     /// Median over the rounds of wall time per switch, nanoseconds.
     pub ns_per_switch: f64,
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn all_instructions_count_whatever_the_machine_did_before() {
+    fn no_instructions_of_the_idle_machine_are_subtracted() {
         let round = SwitchRound::of(100, 500_000_000, Some(700_000), Some(1230));
         assert_eq!(round.instructions_per_switch, Some(7000.0));
         assert_eq!(round.transfers_per_switch, Some(12.3));

@@ -46,7 +46,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Return the coordinate of a value. One beyond the axis is at its end.
+    /// Return the coordinate of a value. A value beyond the axis is at its end.
     pub fn at(&self, x: f64) -> f64 {
         let share = (x - self.from) / (self.to - self.from);
         self.low + share.clamp(0.0, 1.0) * (self.high - self.low)
@@ -65,7 +65,7 @@ impl Axis {
         Axis { from: -reach, to: reach, low, high }
     }
 
-    /// Return round changes in percent, about six across the axis.
+    /// Return the ratios of round percentages, about six across the axis.
     pub fn ticks(&self) -> Vec<f64> {
         let reach = (self.to.exp() - 1.0) * 100.0;
         let steps = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0];
@@ -126,7 +126,7 @@ pub fn curve(points: impl Iterator<Item = (f64, f64)>, colour: &str, title: &str
     }
 }
 
-/// Return the colour of the `nth` of so many curves.
+/// Return the colour of the `nth` of `of` curves.
 pub fn colour(nth: usize, of: usize) -> String {
     format!("hsl({} 70% 45%)", 360 * nth / of.max(1))
 }

@@ -128,8 +128,7 @@ impl Loaded {
         let mut loaded = Self::launch(kernel, command)?;
         loaded.wait_enabled_unless(timeout, interrupted)?;
         loaded.name = loaded.kernel.active();
-        // The kernel reports "enabled" a moment before it counts, so the count from before is the
-        // base.
+        // The kernel reports "enabled" a moment before it counts, so the earlier count is the base.
         loaded.enable_seq = enabled_before.map(|n| n + 1);
         Ok(loaded)
     }
@@ -169,16 +168,16 @@ impl Loaded {
     pub fn check(&mut self) -> Result<()> {
         let state = self.kernel.state()?;
         if let Some(status) = self.exited()? {
-            let remedy = "run it by hand under the same load, and see what the kernel says (dmesg)";
+            let remedy = "run it by hand under the same load, and read the kernel log (dmesg)";
             return Err(self.error(&format!("ended during the measurement ({status})"), remedy));
         }
         if state != "enabled" {
-            let what = format!("was thrown out during the measurement (state is {state})");
-            return Err(self.error(&what, "the kernel says why (dmesg)"));
+            let what = format!("was ejected during the measurement (state is {state})");
+            return Err(self.error(&what, "the kernel log has the reason (dmesg)"));
         }
         if self.kernel.enable_seq() != self.enable_seq {
             let what = "was replaced or reloaded during the measurement";
-            return Err(self.error(what, "stop whatever else loads schedulers, e.g. a service"));
+            return Err(self.error(what, "stop other programs that load schedulers, e.g. a service"));
         }
         Ok(())
     }
@@ -198,11 +197,11 @@ impl Loaded {
             Some(status) if status.success() || is_by_sigint(status) => {}
             Some(status) => {
                 let what = format!("ended with an error when stopped ({status})");
-                return Err(self.error(&what, "see what it does on SIGINT"));
+                return Err(self.error(&what, "check its handling of SIGINT"));
             }
             None => {
                 let what = format!("did not end within {} s of SIGINT", STOP_TIMEOUT.as_secs());
-                return Err(self.error(&what, "it was killed; see what it does on SIGINT"));
+                return Err(self.error(&what, "it was killed; check its handling of SIGINT"));
             }
         }
         self.wait_disabled()
@@ -212,7 +211,7 @@ impl Loaded {
         let deadline = Instant::now() + STOP_TIMEOUT;
         while self.kernel.state()? != "disabled" {
             if Instant::now() > deadline {
-                let remedy = "something else keeps a scheduler loaded: see /sys/kernel/sched_ext/root/ops";
+                let remedy = "another program keeps a scheduler loaded: see /sys/kernel/sched_ext/root/ops";
                 return Err(self.error("has ended, but sched_ext is not disabled", remedy));
             }
             std::thread::sleep(POLL);
@@ -313,7 +312,8 @@ fn is_by_sigint(status: ExitStatus) -> bool {
     status.signal() == Some(Signal::SIGINT as i32) || status.code() == Some(128 + Signal::SIGINT as i32)
 }
 
-/// Run `measure` with a scheduler loaded: load, measure, prove that the scheduler stayed, unload.
+/// Run `measure` with a scheduler loaded: load, measure, prove that the scheduler stayed enabled,
+/// unload.
 ///
 /// With `unpaced`, the asymmetric VM's emulation is suspended during loading and unloading. These
 /// are not measured and can take a minute at 60 MIPS. Do not use it for a scheduler that measures
@@ -348,8 +348,8 @@ pub struct UnderOptions {
     /// (give scx_bias a --capacity-file)
     #[arg(long)]
     unpaced_load: bool,
-    /// Seconds that the scheduler runs before the command. Without, its first placements and swaps
-    /// count, as for a program that starts with it
+    /// Seconds that the scheduler runs before the command. Without it, the first placements and
+    /// swaps count, as for a program that starts with the scheduler
     #[arg(long, value_parser = seconds, value_name = "SECONDS")]
     settle: Option<Duration>,
     /// A command of this program with its options, after --

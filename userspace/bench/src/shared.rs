@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Memory shared between a measurement and the processes that it starts.
 //!
-//! This is anonymous shared memory, inherited across fork. Everything in it is an atomic, so no
-//! process can see a torn value, and a task that dies leaves nothing locked.
+//! This is anonymous shared memory, inherited across fork. It contains only atomics, so no process
+//! can see a torn value, and a task that dies leaves nothing locked.
 
 use crate::{Error, Result};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 ///
 /// # Safety
 /// All-zero bytes must be a valid value. Every field must be an atomic, because several processes
-/// access it at once, and must not be a pointer.
+/// access it at the same time, and must not be a pointer.
 pub unsafe trait SharedZero: Sync {}
 
 // SAFETY: an atomic integer is valid when zero.

@@ -39,7 +39,7 @@ pub struct Solo {
     pub boot_id: String,
     /// Units of compute per second on each CPU.
     pub cpu_speed: BTreeMap<usize, f64>,
-    /// CPUs of the fast class; all CPUs where they are alike.
+    /// CPUs of the fast class; all CPUs if they are alike.
     pub fast_cpus: Vec<usize>,
     /// Units per second of each kind, alone on the fastest CPU.
     pub rates: BTreeMap<String, f64>,
@@ -83,8 +83,8 @@ pub fn with_busy_siblings(kind: &WorkKind, cpu: usize, siblings: &[usize]) -> Re
 }
 
 impl Solo {
-    /// Probe every CPU, one after the other, without measuring any kind. `fast` overrides which
-    /// CPUs count as fast.
+    /// Probe every CPU, one after the other, without measuring any kind. `fast` overrides the
+    /// choice of fast CPUs.
     pub fn probe(fast: Option<&CpuList>) -> Result<Self> {
         let online = cpus::online()?.0;
         let mut cpu_speed: BTreeMap<usize, f64> = BTreeMap::new();

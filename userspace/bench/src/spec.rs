@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_parameters_are_refused_with_what_is_right() {
+    fn wrong_parameters_are_refused_with_the_remedy() {
         for (text, remedy) in [
             ("mixed:101", "0 to 100"),
             ("mixed:", "0 to 100"),
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_reads_as_it_is_written() {
+    fn a_mix_parses_into_its_tasks() {
         let mix: Mix = "2compute+chase:4M+stalled:30".parse().unwrap();
         assert_eq!(mix.tasks().len(), 4);
         assert_eq!(mix.tasks()[3], WorkKind::Stalled { multiplies: 30 });
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_specs_are_refused_with_what_is_right() {
+    fn wrong_specs_are_refused_with_the_remedy() {
         for (text, remedy) in [
             ("2computer", "known are compute"),
             ("", "a mix reads like"),

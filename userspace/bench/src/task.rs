@@ -9,10 +9,10 @@
 //! # Approach
 //! Every task is a forked process: it shares no mmap lock and is a scheduling entity of its own. It
 //! publishes its work in shared memory after each step. The measuring process sleeps, and reads all
-//! counters at once at both ends of the window, so a window's work is exact to a step. The task
+//! counters together at both ends of the window, so a window's work is exact to a step. The task
 //! itself accounts its run time per CPU. It reads its CPU number after each step (one read of
-//! thread-local memory). It reads its CPU clock only when the CPU, the phase, or the nature of the
-//! work has changed.
+//! thread-local memory). It reads its CPU clock only when the CPU, the phase, or the stall state
+//! has changed.
 //!
 //! # Invariants
 //! All tasks start working together, after the last one has built its set. A task ends on request,
@@ -134,10 +134,7 @@ impl Group {
         for &pid in &self.pids {
             let status = waitpid(pid, Some(nix::sys::wait::WaitPidFlag::WNOHANG));
             if !matches!(status, Ok(WaitStatus::StillAlive)) {
-                return Err(Error::failed(
-                    format!("task {pid} ended before its time"),
-                    format!("{status:?}"),
-                ));
+                return Err(Error::failed(format!("task {pid} ended early"), format!("{status:?}")));
             }
         }
         Ok(())
@@ -268,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_each_nature_is_told_apart() {
+    fn computing_and_stalled_time_are_counted_separately() {
         let kinds = ["phases:50".parse().unwrap(), WorkKind::Compute];
         let sums = |task: &TaskWindow| (task.cpu_ns.iter().sum::<u64>(), task.stalled_ns.iter().sum::<u64>());
         let both = |tasks: &[TaskWindow]| {
@@ -278,17 +275,17 @@ mod tests {
         let tasks = window(&kinds, &[], both);
         let (all, _) = sums(&tasks[0]);
         let stays = &tasks[0].stays;
-        assert_eq!(stays.iter().map(|stay| stay.ns).sum::<u64>(), all, "stays are all there is");
+        assert_eq!(stays.iter().map(|stay| stay.ns).sum::<u64>(), all, "stays cover all time");
         assert!(stays.windows(2).any(|pair| pair[0].stalled != pair[1].stalled));
         let stay = Stay { cpu: MAX_CPUS - 1, stalled: true, ns: 86_400_000_000_000 };
         assert_eq!(Stay::of_word(stay.word()), stay);
-        assert_eq!(sums(&tasks[1]).1, 0, "a kind of one nature");
+        assert_eq!(sums(&tasks[1]).1, 0, "a kind without phases");
     }
 
     #[test]
     fn a_task_that_cannot_start_is_reported() {
         let error = Group::start(&[WorkKind::Compute], &[Some(MAX_CPUS - 1)]).err().unwrap();
-        assert!(error.to_string().contains("ended before its time"), "{error}");
+        assert!(error.to_string().contains("ended early"), "{error}");
     }
 
     #[test]

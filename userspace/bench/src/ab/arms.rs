@@ -12,7 +12,7 @@
 //! |---|---|---|
 //! | `default`, `default-*` | nothing | the kernel's own scheduler |
 //! | `cfs`, `eevdf` | nothing | the same as `default`; CFS is the name before Linux 6.6 |
-//! | `default-hybrid` | nothing | the same, in a kernel that knows of its unequal cores |
+//! | `default-hybrid` | nothing | the same, in a kernel that knows its unequal cores |
 //! | `best-static`, `worst-static` | nothing | pins tasks as [`super::placement`] computes |
 //! | `golden-run` | nothing | pins tasks as `scx_bias exec` does |
 //! | `eater-30` | nothing | slows all tasks down by a known amount |
@@ -28,9 +28,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Times of scx_bias that a stretch applies to, with their defaults. The gaps are worth as many
-/// slices at every stretch: they decide how often running tasks rotate, and how far tasks of one
-/// bias may lag behind those of the other.
+/// Times of scx_bias that a stretch applies to, with their defaults. The gaps scale with the slice:
+/// they decide how often running tasks rotate, and how far tasks of one bias may lag behind those
+/// of the other.
 const BIAS_TIMES_US: [(&str, u32); 4] = [
     ("--slice-us", 10_000),
     ("--rotate-gap-us", 40_000),
@@ -39,7 +39,7 @@ const BIAS_TIMES_US: [(&str, u32); 4] = [
 ];
 /// Maximum length of an arm's name, characters.
 const MAX_NAME: usize = 40;
-/// Name of the arm whose kernel knows of its unequal cores.
+/// Name of the arm whose kernel knows its unequal cores.
 const HYBRID: &str = "default-hybrid";
 
 /// Name of the default scheduler since Linux 6.6.
@@ -53,7 +53,7 @@ const CFS: &str = "cfs";
 pub enum ArmKind {
     /// The kernel's own scheduler, with free tasks.
     Default,
-    /// The kernel's own scheduler, in a kernel that knows of its unequal cores.
+    /// The kernel's own scheduler, in a kernel that knows its unequal cores.
     DefaultHybrid,
     /// The kernel's own scheduler, with every task of a mix pinned where predicted throughput is
     /// best.
@@ -125,7 +125,7 @@ impl Arm {
                 }
                 None => {
                     return Err(format!(
-                        "unknown arm '{other}'; known are default (also default-2, ... for an A/A), cfs and eevdf (the default as well), default-hybrid (in a kernel that knows of its unequal cores), scx_bias, best-static, worst-static, golden-run (pinned as scx_bias exec would), eater-30 (the default with 30 thousandths of every CPU eaten), and any scheduler as NAME='COMMAND'"
+                        "unknown arm '{other}'; known are default (also default-2, ... for an A/A), cfs and eevdf (the default as well), default-hybrid (in a kernel that knows its unequal cores), scx_bias, best-static, worst-static, golden-run (pinned as scx_bias exec would), eater-30 (the default with 30 thousandths of every CPU eaten), and any scheduler as NAME='COMMAND'"
                     ));
                 }
             },
@@ -133,7 +133,7 @@ impl Arm {
         Ok(Arm { name: name.into(), kind })
     }
 
-    /// Return what a user should know of the arm's name. None if it says all.
+    /// Return a remark on a name that may mislead the user, or None.
     pub fn remark(&self) -> Option<&'static str> {
         (self.name == CFS && self.kind == ArmKind::Default)
             .then_some("arm 'cfs' is the kernel's default scheduler: EEVDF, which replaced CFS in Linux 6.6")
@@ -142,8 +142,7 @@ impl Arm {
     /// Return the command with its knobs replaced. None for arms that load nothing.
     pub fn command(&self, stretch: f64) -> Option<String> {
         match &self.kind {
-            // `parse` has checked the command. A command from an edited file may still be wrong.
-            // Use it unchanged then.
+            // `parse` has checked the command. A wrong command from an edited file stays unchanged.
             ArmKind::Command(command) => {
                 Some(stretched(command, stretch).unwrap_or_else(|_| command.clone()))
             }
@@ -165,7 +164,7 @@ impl Arm {
     }
 }
 
-/// Append the times to a command that runs scx_bias, unless it chooses one itself.
+/// Append the times to a command that runs scx_bias, unless it sets one itself.
 fn with_times(command: &str) -> String {
     let program = command.split_whitespace().next().unwrap_or_default();
     let ours = program == "scx_bias" || program.ends_with("/scx_bias");
@@ -203,13 +202,13 @@ fn stretched(command: &str, stretch: f64) -> Result<String, String> {
     Ok(out)
 }
 
-/// Parse several arms, of which the first is the baseline. Return an error for equal names.
+/// Parse several arms. The first one is the baseline. Return an error for equal names.
 pub fn parse_all(texts: &[String]) -> Result<Vec<Arm>, String> {
     let arms: Vec<Arm> = texts.iter().map(|text| Arm::parse(text)).collect::<Result<_, _>>()?;
     for (i, arm) in arms.iter().enumerate() {
         if arms[..i].iter().any(|other| other.name == arm.name) {
             return Err(format!(
-                "two arms are named '{}'; give one another name with NAME='COMMAND' (default-2 for an A/A)",
+                "two arms are named '{}'; rename one with NAME='COMMAND' (default-2 for an A/A)",
                 arm.name
             ));
         }

@@ -18,7 +18,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Prefix of a line of progress.
+/// Prefix of a progress line.
 pub const PROGRESS: &str = "@progress ";
 /// Maximum size of a task file.
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -44,7 +44,7 @@ pub fn read_task(path: &Path) -> Result<Task> {
         .map_err(|e| Error::Usage(format!("{}: not a boot's task: {e}", path.display())))
 }
 
-/// A sink that appends to the run's samples and passes progress on.
+/// A sink that appends to the run's samples and forwards progress.
 pub struct Recorder<'a> {
     store: Store,
     progress: &'a mut dyn FnMut(&BootProgress),
@@ -103,7 +103,7 @@ pub fn main(task: &Path, directory: &Path) -> Result<()> {
     let interrupted = AtomicBool::new(false);
     let mut tell = |progress: &BootProgress| {
         if let Ok(line) = serde_json::to_string(progress) {
-            // A missing reader is no reason to stop.
+            // A missing reader does not stop the run.
             let _ = writeln!(std::io::stdout(), "{PROGRESS}{line}");
         }
     };

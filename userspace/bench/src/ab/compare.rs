@@ -89,7 +89,7 @@ pub fn compare_dirs(old: &Path, new: &Path, force: bool) -> Result<Comparison> {
     compare(&store::load(old)?, &store::load(new)?, force)
 }
 
-/// Compare two runs that were read already, as [`compare_dirs`] does.
+/// Compare two loaded runs, as [`compare_dirs`] does.
 pub fn compare(old: &Stored, new: &Stored, force: bool) -> Result<Comparison> {
     let differences = differences(&old.run, &new.run);
     if !force && !differences.is_empty() {
@@ -161,7 +161,7 @@ fn matching_arms(old: &Run, new: &Run) -> Result<Vec<(String, String)>> {
         old.iter().filter(|arm| new.contains(arm)).map(|arm| (arm.clone(), arm.clone())).collect();
     if both.is_empty() {
         return Err(Error::Usage(format!(
-            "these runs have no arm in common besides the baseline: {} and {}; name arms alike",
+            "these runs have no arm in common besides the baseline: {} and {}; give the arms the same name",
             old.join(", "),
             new.join(", ")
         )));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_better_version_is_seen_through_another_day() {
+    fn drift_between_runs_does_not_hide_a_better_version() {
         let (old, new) = (stored("v1", 1.00, 1.0, 1), stored("v2", 1.05, 0.7, 2));
         let there = compare(&old, &new, false).unwrap();
         assert_eq!(there.rows.len(), 2);
@@ -303,13 +303,13 @@ mod tests {
     }
 
     #[test]
-    fn the_same_version_is_the_same() {
+    fn equal_versions_compare_as_same() {
         let comparison = compare(&stored("a", 1.1, 1.0, 1), &stored("a", 1.1, 1.2, 1), false).unwrap();
         assert!(comparison.rows.iter().all(|row| row.verdict == Verdict::Same), "{}", comparison.text());
     }
 
     #[test]
-    fn runs_under_other_conditions_are_refused_with_the_reason_unless_forced() {
+    fn runs_under_other_conditions_are_refused_unless_forced() {
         let old = stored("a", 1.0, 1.0, 1);
         let mut new = stored("a", 1.0, 1.0, 2);
         new.run.kernel = "7.0".into();

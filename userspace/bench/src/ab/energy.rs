@@ -12,8 +12,8 @@
 //!
 //! * `energy_j`, `energy_delay_js`: the kernel's powercap counters (RAPL) of all packages. A
 //!   machine without packages uses the whole platform (`psys`), which otherwise includes them.
-//!   Parts of a package (cores, graphics) and DRAM do not count. A package that shows twice (as MSR
-//!   and as MMIO) counts once.
+//!   Parts of a package (cores, graphics) and DRAM do not count. A package that appears twice (as
+//!   MSR and as MMIO) counts once.
 //! * `energy_model_j`, `energy_delay_model_js`: the power model that [Grant06] uses to judge
 //!   asymmetric machines. A CPU of relative speed s draws s² times [`ACTIVE_W`] while busy and s²
 //!   times [`IDLE_W`] while idle. Fast CPUs have s = 1. For the other CPUs, s is the measured speed

@@ -60,19 +60,19 @@ use Direction::{Higher, Lower, Neutral};
 /// All metrics, in the order of reports.
 #[rustfmt::skip]
 pub const METRICS: &[Metric] = &[
-    Metric { name: "stp", unit: "", direction: Higher, about: "System throughput: sum of the tasks' progress against alone on a fast CPU." },
-    Metric { name: "stp_worst_start", unit: "", direction: Neutral, about: "System throughput after the worst of the starts in a window: with one task, what it gets where it starts on the slowest CPU." },
+    Metric { name: "stp", unit: "", direction: Higher, about: "System throughput: sum of the tasks' progress relative to running alone on a fast CPU." },
+    Metric { name: "stp_worst_start", unit: "", direction: Neutral, about: "System throughput after the worst of the starts in a window: with one task, its progress after a start on the slowest CPU." },
     Metric { name: "antt", unit: "", direction: Lower, about: "Average normalised turnaround time: mean slowdown of the tasks." },
     Metric { name: "unfairness", unit: "", direction: Lower, about: "Largest slowdown over smallest slowdown; 1 when all suffer alike." },
     Metric { name: "throughput_per_s", unit: "1/s", direction: Higher, about: "Units of work done by all tasks per second." },
-    Metric { name: "progress_min", unit: "", direction: Higher, about: "Progress of the task that got least." },
+    Metric { name: "progress_min", unit: "", direction: Higher, about: "Progress of the task with the least progress." },
     Metric { name: "progress_", unit: "", direction: Neutral, about: "Mean progress of the tasks of one workload kind: which kind gains, and which one pays." },
     Metric { name: "latency_p50_us", unit: "µs", direction: Lower, about: "Median latency." },
     Metric { name: "latency_p99_us", unit: "µs", direction: Lower, about: "Latency that one of 100 exceeds." },
     Metric { name: "latency_p999_us", unit: "µs", direction: Lower, about: "Latency that one of 1000 exceeds." },
     Metric { name: "time_ms", unit: "ms", direction: Lower, about: "Wall time of one repetition, mean over the repetitions." },
     Metric { name: "cpu_ms", unit: "ms", direction: Neutral, about: "CPU time of one repetition, mean over the repetitions; more on slower CPUs." },
-    Metric { name: "higher_", unit: "", direction: Higher, about: "Number in the output of a command that --metric finds and calls better if higher." },
+    Metric { name: "higher_", unit: "", direction: Higher, about: "Number that --metric finds in the output of a command, better if higher." },
     Metric { name: "lower_", unit: "", direction: Lower, about: "The same, better if lower." },
     Metric { name: "cv_permille", unit: "‰", direction: Lower, about: "Standard deviation of the repetitions over their mean." },
     Metric { name: "min_max_permille", unit: "‰", direction: Higher, about: "Fastest over slowest repetition; 1000 when all are alike." },

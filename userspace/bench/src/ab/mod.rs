@@ -18,8 +18,8 @@
 //! * work: [`workload`] (the work of a cell)
 //! * files: [`store`], [`plan`], [`suites`] (the work of a run)
 //! * sequence: [`runner`] (order of events, tested without a machine)
-//! * machine: [`tuning`] (what an arm changes), [`usage`], [`energy`], [`stage`] (one machine, one
-//!   arm at a time)
+//! * machine: [`tuning`] (the changes of an arm), [`usage`], [`energy`], [`stage`] (one machine,
+//!   one arm at a time)
 //! * run: [`boot`] (inside the machine), [`vm`] and [`session`] (on the host)
 //! * result: [`report`], [`compare`]
 

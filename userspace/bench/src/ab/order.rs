@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_has_its_order_whoever_asks() {
+    fn a_block_always_has_the_same_order() {
         assert_eq!(block(7, 1, 3, 5), block(7, 1, 3, 5));
         let orders: std::collections::BTreeSet<_> = (0..50).map(|b| block(7, 1, b, 5)).collect();
         assert!(orders.len() > 25, "orders repeat: {} different of 50", orders.len());

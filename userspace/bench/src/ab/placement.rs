@@ -13,11 +13,11 @@
 //! CPUs evenly. Tasks of one kind are interchangeable, so only their number on fast CPUs matters.
 //! Even large mixes therefore have few assignments.
 //!
-//! SMT siblings share a core. A task whose sibling CPU is busy makes its kind's shared progress
-//! ([`KindProgress`]), and a task that has its core to itself makes the whole one. The best
-//! placement of a class first takes a thread of each core, and then the siblings of as few cores as
-//! possible. The cores that stay whole go to the tasks that lose most from a busy sibling. The
-//! worst placement does the opposite.
+//! SMT siblings share a core. A task with a busy sibling CPU makes its kind's shared progress
+//! ([`KindProgress`]). A task with a core to itself makes the full one. The best placement of a
+//! class first takes a thread of each core, and then the siblings of as few cores as possible. The
+//! cores that stay whole go to the tasks that lose most from a busy sibling. The worst placement
+//! does the opposite.
 //!
 //! # Invariants
 //! * In both placements, no CPU idles while another has two tasks of the mix. The worst placement
@@ -39,7 +39,7 @@ use std::collections::BTreeMap;
 
 /// Maximum number of assignments to search.
 const MAX_ASSIGNMENTS: usize = 1_000_000;
-/// Progress with a busy sibling, of the progress alone, of a kind that was not measured. Two
+/// Progress with a busy sibling over progress alone, for a kind without a measurement. Two
 /// executing threads of a core then do 1.25 times the work of one. This is below 1, so a whole core
 /// beats the sibling of a busy CPU.
 const SHARED_DEFAULT: f64 = 0.625;
@@ -175,8 +175,8 @@ pub fn extremes(
     Ok((search(Order::Spread)?, search(Order::Packed)?))
 }
 
-/// Return the assignment of the highest STP (of the lowest one for [`Order::Packed`]): how many
-/// tasks of each kind are on fast CPUs. None without CPUs.
+/// Return the assignment with the highest STP (the lowest for [`Order::Packed`]): the number of
+/// tasks of each kind on fast CPUs. None without CPUs.
 fn search(
     kinds: &[(WorkKind, usize)],
     classes: &Classes,

@@ -45,7 +45,7 @@ pub struct Cell {
     /// Length of the measured window [s], or None for the plan's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_s: Option<f64>,
-    /// What surrounds the command, if the workload is one.
+    /// Surroundings of the command, if the workload is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub around: Option<Around>,
 }
@@ -61,7 +61,7 @@ impl Cell {
         match (&self.around, self.workload.strip_prefix("command:")) {
             (None, _) => workload::parse(&self.workload),
             (Some(around), Some(line)) => Ok(Box::new(AnyCommand::new(line, around.clone()))),
-            (Some(_), None) => Err(format!("'{}' has 'around', which only a command has", self.workload)),
+            (Some(_), None) => Err(format!("'{}' has 'around', but is not a command", self.workload)),
         }
     }
 
@@ -172,13 +172,13 @@ impl Plan {
             let names: Vec<String> =
                 cell.around.iter().flat_map(|around| around.metrics.iter().map(Printed::name)).collect();
             if let Some(twice) = (1..names.len()).find(|&at| names[..at].contains(&names[at])) {
-                return Err(format!("two metrics are '{}'; name them by (?<NAME>...)", names[twice]));
+                return Err(format!("two metrics are '{}'; name them with (?<NAME>...)", names[twice]));
             }
         }
         let statics = arms.iter().find(|arm| arm.is_static());
         if let (Some(arm), Some(own)) = (statics, workloads.iter().find(|w| w.batch().is_none())) {
             return Err(format!(
-                "arm '{}' pins the tasks of a mix, and '{}' is none; leave one of them out",
+                "arm '{}' pins the tasks of a mix, but '{}' is not a mix; drop one of them",
                 arm.name,
                 own.name()
             ));
@@ -334,7 +334,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_plan_or_one_line(text in "\\PC{0,60}") {
+        fn any_text_parses_or_gives_a_one_line_error(text in "\\PC{0,60}") {
             if let Err(error) = Plan::parse(&text) {
                 prop_assert!(!error.contains('\n'));
             }

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Reason why a run is incomplete after its time budget. This is not an error: the user has set the
+/// Reason why a run is incomplete after its time budget. This is not an error: the user sets the
 /// budget.
 pub const BUDGET_USED: &str = "the time budget is used up";
 /// Reason why a run is incomplete after an interrupt.

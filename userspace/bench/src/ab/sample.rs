@@ -3,14 +3,13 @@
 //! Stored samples of a run, and the rule that decides which of them count.
 //!
 //! # Problem
-//! Raw figures must outlive the program that judged them. A block that was broken off must not be
-//! judged, but must not vanish either.
+//! Raw figures must outlive the program that judged them. An aborted block must not be judged, but
+//! must not vanish either.
 //!
 //! # Approach
-//! One [`Sample`] records one cell in one visit. One [`Run`] records how the samples were made. A
-//! block that was broken off is repeated as a whole under the next `attempt`. [`valid_blocks`]
-//! takes the last attempt of each block if that attempt is complete, and [`Tally`] counts the other
-//! blocks.
+//! One [`Sample`] records one cell in one visit. One [`Run`] records how the samples were made. An
+//! aborted block is repeated completely under the next `attempt`. [`valid_blocks`] takes the last
+//! attempt of each block if that attempt is complete, and [`Tally`] counts the other blocks.
 //!
 //! # Invariants
 //! A valid block has at least two arms. It has every cell of its boot in exactly two visits of each
@@ -326,7 +325,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_run_needs_no_field() {
+    fn every_field_of_a_run_has_a_default() {
         let run: Run = serde_json::from_str(r#"{"unheard_of":1}"#).unwrap();
         assert_eq!(run, Run::default());
     }

@@ -9,18 +9,18 @@
 //!
 //! # Approach
 //! The directory is the state. `run.json` describes the plan of the run, `samples.jsonl` holds its
-//! results. A session derives the complete blocks from the samples and gives the other blocks to
-//! one boot after the other. Resuming is the same as starting.
+//! results. A session derives the complete blocks from the samples and runs the other blocks boot
+//! by boot. Resuming is the same as starting.
 //!
 //! The time budget is wall time, unlike the clocks of a VM. Each boot measures the wall time per
 //! second of the VM, with booting and loading included. Later boots plan with that ratio.
 //!
 //! # Invariants
 //! * A directory holds one run. Resuming with a setting that changes the meaning of its samples or
-//!   verdicts is refused, because its report would show only one of two experiments. The first
-//!   setting that differs is the reason; of an arm its text counts, not only its name. More boots
-//!   or blocks extend the run without a change of its samples. The gate judges a report and not
-//!   samples. The seed of the stored run is kept.
+//!   verdicts is refused, because its report would show only one of two experiments. The message
+//!   names the first setting that differs. For an arm, its text counts, not only its name. More
+//!   boots or blocks extend the run without a change of its samples. The gate judges a report and
+//!   not samples. The seed of the stored run is kept.
 //! * `run.json` says complete only when every block of every boot is complete.
 
 use super::boot::{self, Task};
@@ -60,7 +60,7 @@ pub struct SessionOptions {
     pub command: String,
 }
 
-/// Run the missing blocks of all boots and pass on their progress.
+/// Run the missing blocks of all boots and report their progress.
 pub fn run(
     options: &SessionOptions,
     interrupted: &AtomicBool,
@@ -172,7 +172,7 @@ impl<'a> Session<'a> {
             match vm.carry_out(&task, &self.options.out, interrupted, progress) {
                 Err(e) if tries < BOOT_RETRIES && !interrupted.load(Relaxed) => {
                     tries += 1;
-                    eprintln!("bias-bench: {e}\nbias-bench: booting again; what was measured is kept");
+                    eprintln!("bias-bench: {e}\nbias-bench: booting again; the samples so far are kept");
                     (task.job.blocks, task.job.tried) = self.missing(task.job.boot)?;
                     if task.job.blocks.is_empty() {
                         return Ok(Outcome::default());
@@ -288,7 +288,7 @@ fn difference(runs: (&Run, &Run), plans: Option<(&Plan, &Plan)>) -> Option<Strin
         .chain(of_plans)
         .chain(fewer)
         .find(|(_, old, new)| old != new)
-        .map(|(what, old, new)| format!("{what} {old}, and this one has {new}"))
+        .map(|(what, old, new)| format!("{what} {old}, but this one has {new}"))
 }
 
 /// Return the settings with their old and new values.

@@ -12,8 +12,8 @@
 //!
 //! In the asymmetric VM the emulation is suspended while a scheduler loads. Loading is not
 //! measured, and it takes ten seconds at 60 MIPS. scx_bias calibrates at its start, and would then
-//! find all CPUs alike. The stage therefore lets it calibrate once before, and passes the resulting
-//! file as an option.
+//! find all CPUs alike. The stage therefore runs the calibration once beforehand, and passes the
+//! resulting file as an option.
 //!
 //! The default scheduler's time constants are files of debugfs. They are set for arms without a
 //! scheduler and restored afterwards. The kernel's knowledge of unequal cores comes and goes with
@@ -55,7 +55,7 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// pace. Without this pause they take 2 % of the fast CPUs from the first cell.
 const AFTERMATH: Duration = Duration::from_millis(700);
 /// Time to wait before a failure is attributed. Ctrl-C ends the programs under test before this
-/// program knows of it.
+/// program notices it.
 const SIGNAL_GRACE: Duration = Duration::from_millis(50);
 
 /// This machine during one boot's work.
@@ -63,7 +63,7 @@ pub struct Machine<'a> {
     plan: &'a Plan,
     workloads: Vec<Box<dyn Workload>>,
     solo: Solo,
-    /// What static arms place by. Empty without such an arm.
+    /// Progress by which static arms place tasks. Empty without static arms.
     progress: KindProgress,
     emulation: Option<Emulation>,
     loaded: Option<(String, Loaded)>,
@@ -345,7 +345,7 @@ impl Stage for Machine<'_> {
             Some((_, loaded)) => loaded.check(),
             None => match self.kernel.active() {
                 Some(name) => Err(Error::OtherScheduler(format!(
-                    "{name} was loaded by another program during the measurement; stop it, or what starts it, and use --resume"
+                    "{name} was loaded by another program during the measurement; stop it, or the service that starts it, and use --resume"
                 ))),
                 None => Ok(()),
             },

@@ -6,14 +6,14 @@
 //! A run takes hours. A crash, Ctrl-C or a full disk must cost at most the current measurement.
 //!
 //! # Approach
-//! A sample is one line and is written at once. The end of a block syncs the file to the disk.
+//! A sample is one line and is written immediately. The end of a block syncs the file to the disk.
 //! `run.json` is written to a temporary file next to it and renamed, so it is always the old
 //! version or the new one. A last line without its end is the trace of a crash. Readers skip that
 //! line, and [`Store::open`] removes it before it appends.
 //!
 //! # Invariants
 //! Every line except the last is a whole sample or blank. Otherwise the file is refused, and the
-//! error has the number of the line.
+//! error names the line.
 //!
 //! # Limits
 //! A run has one writer at a time. Sample files of more than 1 GiB are refused.
@@ -117,7 +117,7 @@ pub fn load(dir: &Path) -> Result<Stored> {
     let path = dir.join(RUN_FILE);
     if !path.exists() {
         return Err(Error::Usage(format!(
-            "{}: no run here, there is no {RUN_FILE}; name a directory that --out made",
+            "{}: no run here, {RUN_FILE} is missing; name a directory that --out created",
             dir.display()
         )));
     }
@@ -147,7 +147,7 @@ fn read_samples(path: &Path) -> Result<Lines> {
         return Err(usage("not a regular file".into()));
     }
     if meta.len() > MAX_SAMPLES_BYTES {
-        return Err(usage(format!("{} bytes are more than the {MAX_SAMPLES_BYTES} read", meta.len())));
+        return Err(usage(format!("{} bytes; at most {MAX_SAMPLES_BYTES} are read", meta.len())));
     }
     let mut reader = BufReader::new(File::open(path).map_err(|e| io_error(path, &e))?);
     let mut lines = Lines::default();
@@ -202,10 +202,10 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 fn io_error(path: &Path, error: &std::io::Error) -> Error {
     let remedy = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            "; free some space, then continue with --resume: all that is written is kept"
+            "; free some space, then continue with --resume: the samples so far are kept"
         }
         ErrorKind::FileTooLarge => {
-            "; raise the limit on the size of files (ulimit -f), then continue with --resume: all that is written is kept"
+            "; raise the limit on the size of files (ulimit -f), then continue with --resume: the samples so far are kept"
         }
         ErrorKind::PermissionDenied => "; name a directory that you may read and write",
         ErrorKind::ReadOnlyFilesystem => "; name a directory on a writable file system",
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_back() {
+    fn a_written_run_is_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("new/run");
         let mut run = Run { suite: "quick".into(), seed: 7, ..Run::default() };
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_last_line_is_passed_over_and_cut_before_appending() {
+    fn a_torn_last_line_is_skipped_and_removed_before_appending() {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::create(dir.path(), &Run::default()).unwrap();
         store.append(&one(0)).unwrap();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn every_error_says_where_and_what_to_do() {
+    fn every_error_names_the_place_and_the_remedy() {
         let dir = tempfile::tempdir().unwrap();
         let message = || load(dir.path()).unwrap_err().to_string();
         assert!(message().contains("no run here"), "{}", message());

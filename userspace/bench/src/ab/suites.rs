@@ -26,8 +26,8 @@ pub struct Suite {
     pub about: &'static str,
     /// Approximate duration for two arms, in minutes of the VM's own time.
     pub minutes: u32,
-    /// Machines that the suite is meant for. Cells that name no machine run on the first, unless
-    /// the command line names another.
+    /// Machines that the suite is meant for. Cells without a machine run on the first, unless the
+    /// command line names another.
     pub machines: &'static [&'static str],
     /// Function that returns the plan.
     pub plan: fn() -> Plan,
@@ -161,8 +161,7 @@ fn diversity() -> Plan {
 
 /// The eleven pairs of [Koufaty10], slide 14, in its order: the programs' published speedups, and
 /// kinds of about these speedups on a fast CPU of 60 MIPS over a slow one of 24. One task of the
-/// first kind runs beside copies of the second. Programs of less than 1.12 are `chase`, which has
-/// 1.07.
+/// first kind runs beside copies of the second. Programs below 1.12 are `chase`, which has 1.07.
 const PAIRS: [(f64, f64, &str, &str); 11] = [
     (2.47, 1.07, "mixed:98", "chase"),    // hmmer, soplex
     (1.87, 1.21, "mixed:59", "mixed:8"),  // gromacs, GemsFDTD
@@ -177,8 +176,8 @@ const PAIRS: [(f64, f64, &str, &str); 11] = [
     (1.65, 1.57, "mixed:43", "mixed:37"), // bwaves, milc
 ];
 
-/// Return the pairs from every start, for the default leaves tasks where they start. Diversity is
-/// the difference of the published speedups over the largest that the machine has, 1.5.
+/// Return the pairs from every start, because the default leaves tasks where they start. Diversity
+/// is the difference of the published speedups over the largest that the machine has, 1.5.
 fn koufaty() -> Plan {
     let on = |machine: &'static str, copies: u32| {
         PAIRS.map(|(big, small, one, other)| Cell {
@@ -242,7 +241,7 @@ fn openmp() -> Plan {
     }
 }
 
-/// Return a plan of programs of Debian against the default that knows the cores.
+/// Return a plan of Debian programs against the default that knows the cores.
 fn programs(name: &str, of: &[Packaged], boots: u32) -> Plan {
     Plan {
         name: name.into(),
@@ -282,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn diversity_runs_from_alike_to_half_and_half() {
+    fn diversity_is_0_for_equal_tasks_and_1_for_half_and_half() {
         let of: Vec<_> = ["4compute", "3compute+1chase", "2compute+2chase", "4chase", "4branchy", "pingpong"]
             .map(diversity_of)
             .into();

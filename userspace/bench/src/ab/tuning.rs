@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What an arm changes on the machine while it is active, and restores at its end.
+//! Changes that an arm makes to the machine while it is active, and restores at its end.
 //!
 //! # Problem
 //! * Where a machine's time is stretched, its slices must be stretched too. Otherwise the default
 //!   scheduler switches fifty times as often per instruction as on hardware, and performs worse.
 //! * The kernel of the asymmetric VM considers all cores equal, unlike the kernel of a real hybrid.
-//!   One boot hosts several arms, so the knowledge must come and go with one arm.
+//!   One boot hosts several arms, so the knowledge must come and go with its arm.
 //! * The ability of a comparison to find a difference must be proved. A difference of known size
 //!   shows it.
 //!
@@ -20,14 +20,14 @@
 //!   30 thousandths of every [`PERIOD`] and sleeps the rest.
 //!
 //! # Invariants
-//! Dropping one of them restores what was before.
+//! Dropping one of them restores the earlier state.
 //!
 //! # Limits
 //! * A kernel without debugfs or without these files keeps its constants. [`Knobs::changed`] shows
 //!   that.
 //! * The kernel rebuilds its scheduling domains at each switch of the knowledge, which waits for
 //!   grace periods. In the VM the emulation should be suspended meanwhile. The kernel of a real
-//!   hybrid has the knowledge anyway, and no such file.
+//!   hybrid has the knowledge anyway, and lacks the file.
 //! * Eaters need root. Their wakeups add some thousand instructions per period, 0.2 % of a CPU of
 //!   60 MIPS.
 
@@ -82,7 +82,7 @@ impl Drop for Knobs {
     fn drop(&mut self) {
         for (path, value) in &self.original {
             if let Err(e) = std::fs::write(path, value.to_string()) {
-                eprintln!("bias-bench: {} could not be put back to {value}: {e}", path.display());
+                eprintln!("bias-bench: {} could not be restored to {value}: {e}", path.display());
             }
         }
     }
@@ -91,7 +91,7 @@ impl Drop for Knobs {
 /// The switch of the guest's module.
 const HYBRID_FILE: &str = "/sys/module/amp_pmu/parameters/hybrid";
 
-/// Guard: the kernel knows of its unequal cores while this exists.
+/// Guard: the kernel knows its unequal cores while this exists.
 pub struct Hybrid {
     file: PathBuf,
     before: String,
@@ -112,7 +112,7 @@ impl Hybrid {
         })?;
         std::fs::write(file, "1").map_err(|e| {
             Error::Kernel(format!(
-                "this kernel does not accept that its cores are unequal ({e}); dmesg names what it lacks, kernel 6.12 of --vm has it all"
+                "this kernel cannot treat its cores as unequal ({e}); see dmesg, or use kernel 6.12 with --vm"
             ))
         })?;
         Ok(Hybrid { file: file.to_path_buf(), before: before.trim().to_string() })
@@ -122,7 +122,7 @@ impl Hybrid {
 impl Drop for Hybrid {
     fn drop(&mut self) {
         if let Err(e) = std::fs::write(&self.file, &self.before) {
-            eprintln!("bias-bench: {} could not be put back to {}: {e}", self.file.display(), self.before);
+            eprintln!("bias-bench: {} could not be restored to {}: {e}", self.file.display(), self.before);
         }
     }
 }
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn constants_are_stretched_and_put_back() {
+    fn constants_are_stretched_and_restored() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("base_slice_ns");
         std::fs::write(&file, "2800000\n").unwrap();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_told_and_forgets() {
+    fn the_hybrid_switch_is_set_and_restored() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("hybrid");
         std::fs::write(&file, "0\n").unwrap();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_the_module_is_named_with_the_remedy() {
+    fn a_missing_module_is_named_with_the_remedy() {
         let dir = tempfile::tempdir().unwrap();
         let error = Hybrid::on_in(&dir.path().join("none")).err().unwrap().to_string();
         assert!(

@@ -5,9 +5,8 @@
 //! # Approach
 //! The program's threads are read from `/proc/PID/task/*/schedstat`. The kernel counts the run time
 //! of BPF programs while `kernel.bpf_stats_enabled` is set. It shows that time in the fdinfo of the
-//! descriptors that the scheduler's process holds. An object of libbpf keeps the descriptors of all
-//! its programs open. Counting costs two clock reads per call, so it is off unless a plan asks for
-//! it.
+//! descriptors that the scheduler's process holds. A libbpf object keeps the descriptors of all its
+//! programs open. Counting costs two clock reads per call, so it is off unless a plan asks for it.
 //!
 //! # Invariants
 //! * A BPF program counts once, even with several descriptors.
@@ -134,7 +133,7 @@ mod tests {
                         prog_tag:\t0123456789abcdef\nprog_id:\t31\nattach_type:\t24\n";
 
     #[test]
-    fn a_descriptor_of_a_program_is_told_from_others() {
+    fn only_descriptors_of_programs_have_a_run_time() {
         assert_eq!(run_time(&program(31, 900)), Some((31, 900)));
         assert_eq!(run_time(LINK), None);
         assert_eq!(run_time("pos:\t0\nflags:\t02\nmap_type:\t2\nmap_id:\t5\nmemlock:\t8192\n"), None);

@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! A boot of the asymmetric VM around the work of one boot.
 //!
-//! `cargo xtask vm` provides the VM. This module finds that command, runs it, passes its progress
-//! on and makes sure that it ends. All other output of the command goes to a log in the run's
+//! `cargo xtask vm` provides the VM. This module finds that command, runs it, forwards its progress
+//! and makes sure that it ends. All other output of the command goes to a log in the run's
 //! directory.
 //!
 //! # Limits
@@ -26,9 +26,9 @@ use std::time::Duration;
 
 /// Number of lines of the log shown with an error.
 const SHOWN_LINES: usize = 15;
-/// Packages that a shell's commands need, and on which no package depends: they are on every Debian.
+/// Packages that a shell's commands need, and on which no package depends: every Debian has them.
 const SHELL: &str = "coreutils,dash,findutils,grep,sed";
-/// Memory of a guest that holds programs and their libraries, too.
+/// Memory of a guest that also holds programs and their libraries.
 const ROOT_MEMORY_MIB: &str = "4096";
 /// Time between two checks for an interrupt.
 const POLL: Duration = Duration::from_millis(200);
@@ -80,7 +80,7 @@ impl Vm {
         }
         command.arg("--out").arg(directory).arg("--").arg(exe);
         command.args(["ab-boot", "--task"]).arg(task).arg("--out").arg(directory);
-        // The VM gets its own process group. This program passes an interrupt on only after all
+        // The VM gets its own process group. This program forwards an interrupt only after all
         // samples are safe.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
         Ok(command)
@@ -132,7 +132,7 @@ struct Running {
 }
 
 impl Running {
-    /// Pass progress on until the VM ends, and return its exit code. None after an interrupt or a
+    /// Forward progress until the VM ends, and return its exit code. None after an interrupt or a
     /// signal.
     fn follow(
         &mut self,
@@ -155,7 +155,7 @@ impl Running {
             match lines.recv_timeout(POLL) {
                 Ok(line) => match line.strip_prefix(PROGRESS).map(serde_json::from_str::<BootProgress>) {
                     Some(Ok(step)) => progress(&step),
-                    // A full disk also shows where samples are written.
+                    // Writing the samples reports a full disk, too.
                     _ => drop(writeln!(log, "{line}")),
                 },
                 Err(mpsc::RecvTimeoutError::Timeout) => {}

@@ -25,14 +25,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Kernel for programs, whose ticks are those of most desktops.
+/// Kernel for programs, with the tick rate of most desktops.
 const HZ_1000: &str = "6.12-1000";
 
 /// Compare schedulers on the same workloads, in repeated blocks, with intervals and verdicts
 ///
 /// Every block visits each scheduler ("arm") twice, in a random order and then backwards, so that
-/// drift affects all alike. Samples are written as they are measured, and --resume continues a run
-/// that was cut off. The report gives each difference with a 95 % interval and a verdict: better,
+/// drift affects all alike. Samples are written as they are measured, and --resume continues an
+/// interrupted run. The report gives each difference with a 95 % interval and a verdict: better,
 /// worse, same (within the dead zone) or inconclusive.
 ///
 /// Exit codes: 0 done, and the gate (if any) is met; 10 the gate is broken; 11 the samples cannot
@@ -43,7 +43,8 @@ pub(super) struct AbArgs {
     /// Measure in the asymmetric VM with this machine, e.g. 2F2S or 60:60:24:24 (see `cargo xtask
     /// vm --help`). Its cores are emulated: shares and ratios are meaningful, times are stretched
     /// about 50-fold. Of a plan for several machines, only the part for this machine runs [default:
-    /// the machines of the plan, else 2F2S; with --command 600:600:240:240, which stretches no time]
+    /// the machines of the plan, else 2F2S; with --command 600:600:240:240, which stretches no
+    /// time]
     #[arg(long, value_name = "MACHINE", conflicts_with = "host")]
     vm: Option<String>,
     /// Kernel of the VM: a name that `cargo xtask kernel list` shows, or an image. For commands and
@@ -66,7 +67,7 @@ pub(super) struct AbArgs {
     /// Measure on this machine, as root where schedulers are loaded. It should run nothing else
     #[arg(long)]
     host: bool,
-    /// A plan file (TOML). Every run leaves its own as plan.toml, to start from
+    /// A plan file (TOML). Every run leaves its plan as plan.toml, as a starting point
     #[arg(long, value_name = "FILE", conflicts_with_all = ["suite", "cells"])]
     plan: Option<PathBuf>,
     /// A built-in plan; `bias-bench list` shows them [default: quick]
@@ -75,9 +76,9 @@ pub(super) struct AbArgs {
     /// Workloads instead of a plan's, separated by commas, e.g. 2compute+2chase,pingpong
     #[arg(long, value_delimiter = ',', value_name = "WORKLOADS")]
     cells: Vec<String>,
-    /// A command instead of a plan's workloads, e.g. 'make -j8'. A shell runs it until the window is
-    /// over, and at least once. Repeatable: each is a workload of its own. Compared are its wall
-    /// time and what --metric finds; shown are also CPU time, switches and migrations
+    /// A command instead of a plan's workloads, e.g. 'make -j8'. A shell runs it until the window
+    /// is over, and at least once. Repeatable: each is a workload of its own. The report compares
+    /// its wall time and the numbers of --metric. It also shows CPU time, switches and migrations
     #[arg(long = "command", value_name = "COMMAND", conflicts_with_all = ["plan", "suite", "cells"])]
     commands: Vec<String>,
     /// Name of a --command in the report, e.g. 'compile'. Repeatable, in the order of the commands
@@ -86,8 +87,8 @@ pub(super) struct AbArgs {
     /// Command to run before each run of a --command, unmeasured, e.g. 'make clean'
     #[arg(long, value_name = "COMMAND", requires = "commands")]
     prepare: Option<String>,
-    /// Command that runs beside each --command, from the warm-up until its end. It starts again when
-    /// it ends. Repeatable
+    /// Command that runs beside each --command, from the warm-up until its end. It starts again
+    /// when it ends. Repeatable
     #[arg(long, value_name = "COMMAND", requires = "commands")]
     beside: Vec<String>,
     /// A number to compare in the output of each --command: a regular expression with one group,
@@ -96,20 +97,20 @@ pub(super) struct AbArgs {
     #[arg(long = "metric", value_name = "REGEX:better=higher", requires = "commands")]
     metrics: Vec<Printed>,
     /// Debian packages, separated by commas, that hold the programs of --command. The VM unpacks
-    /// them, and what they depend on, into its memory, where no program waits for the host's disk
+    /// them and their dependencies into its memory, where no program waits for the host's disk
     #[arg(long, value_delimiter = ',', value_name = "PACKAGES", conflicts_with = "host")]
     packages: Vec<String>,
     /// Arms, separated by commas; the first is the baseline. Known arms: default, scx_bias,
     /// best-static, worst-static, golden-run. cfs and eevdf are other names of the default.
-    /// default-hybrid is the default scheduler in a kernel that knows of its unequal cores (VM
-    /// only). default,default-2 compares the default with itself. golden-run pins each task to a
-    /// CPU that `scx_bias exec` chooses. eater-30 is the default with 30 thousandths of every CPU
-    /// consumed, to check that the comparison finds a known slowdown
+    /// default-hybrid is the default scheduler in a kernel that knows its unequal cores (VM only).
+    /// default,default-2 compares the default with itself. golden-run pins each task to a CPU that
+    /// `scx_bias exec` chooses. eater-30 is the default with 30 thousandths of every CPU consumed,
+    /// to check that the comparison finds a known slowdown
     #[arg(long, value_delimiter = ',', value_name = "ARMS")]
     arms: Vec<String>,
-    /// One more arm: NAME='COMMAND', any sched_ext scheduler that stays in the foreground.
-    /// {us:5000} in it is a time that follows the stretch factor, e.g. 'lavd=scx_lavd
-    /// --slice-max-us {us:5000}'. Repeatable
+    /// Another arm: NAME='COMMAND', any sched_ext scheduler that stays in the foreground. {us:5000}
+    /// in it is a time that follows the stretch factor, e.g. 'lavd=scx_lavd --slice-max-us
+    /// {us:5000}'. Repeatable
     #[arg(long = "arm", value_name = "NAME=COMMAND")]
     more_arms: Vec<String>,
     /// Wall-clock time for the whole run, e.g. 300 (seconds). No block begins that is expected to
@@ -128,7 +129,7 @@ pub(super) struct AbArgs {
     /// scx_bias, {us:N} in commands) and on workloads' periods
     #[arg(long)]
     stretch: Option<f64>,
-    /// Seconds that a workload is measured at each visit
+    /// Seconds to measure a workload at each visit
     #[arg(long, value_name = "SECONDS")]
     window: Option<f64>,
     /// Count the run time of the schedulers' BPF programs. It costs two clock reads per call, so do
@@ -140,8 +141,8 @@ pub(super) struct AbArgs {
     /// the number of metrics
     #[arg(long)]
     energy: bool,
-    /// What the run must show, e.g. stp:no-worse or stp:better,unfairness:no-worse. Decides the
-    /// exit code
+    /// Conditions that the run must meet, e.g. stp:no-worse or stp:better,unfairness:no-worse. They
+    /// decide the exit code
     #[arg(long)]
     gate: Option<String>,
     /// Seed of the orders, to repeat a run; taken from the clock unless given
@@ -173,8 +174,7 @@ pub(super) struct CompareArgs {
     before: PathBuf,
     /// Directory of the later run
     after: PathBuf,
-    /// Compare runs of different machines or kernels all the same. The result then mixes both
-    /// causes
+    /// Compare runs of different machines or kernels anyway. The result then mixes both causes
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -317,7 +317,7 @@ impl AbArgs {
         };
         let report = shown(&self.out, &self.output)?;
         if let Some(why) = gap(&run) {
-            return Err(Error::Runtime(format!("the run is incomplete, --resume goes on: {why}")));
+            return Err(Error::Runtime(format!("the run is incomplete, --resume continues it: {why}")));
         }
         if let Some(gate) = &run.gate {
             let gate = gate.parse::<Gates>().map_err(Error::Usage)?.check(&report)?;

@@ -46,7 +46,7 @@ fn a_scheduler_that_fails_to_load_is_quoted() {
 }
 
 #[test]
-fn one_that_never_enables_is_stopped() {
+fn a_scheduler_that_never_enables_is_stopped() {
     let (dir, kernel) = fake("disabled");
     let command = script(&dir, "trap 'touch ended; exit 0' INT; while :; do sleep 0.05; done");
     let error = Loaded::start(kernel, &command, Duration::from_millis(300)).err().unwrap();
@@ -56,7 +56,7 @@ fn one_that_never_enables_is_stopped() {
 }
 
 #[test]
-fn an_interrupt_does_not_wait_for_one_that_never_enables() {
+fn an_interrupt_ends_the_wait_for_a_scheduler_that_never_enables() {
     let (dir, kernel) = fake("disabled");
     let command = script(&dir, "echo one; echo two; while :; do sleep 0.05; done");
     let begun = Instant::now();
@@ -65,7 +65,7 @@ fn an_interrupt_does_not_wait_for_one_that_never_enables() {
 }
 
 #[test]
-fn one_that_does_not_handle_sigint_has_ended_well_all_the_same() {
+fn a_scheduler_ended_by_sigint_has_stopped_without_an_error() {
     let (dir, kernel) = fake("disabled");
     let on_sigint = |how: &str| GOOD.replace("exit 0", how);
     for (how, fine) in [("trap - INT; kill -INT $$", true), ("exit 130", true), ("exit 7", false)] {
@@ -80,7 +80,7 @@ fn one_that_does_not_handle_sigint_has_ended_well_all_the_same() {
 }
 
 #[test]
-fn one_that_dies_midway_is_told_with_its_last_words() {
+fn a_scheduler_that_dies_midway_is_reported_with_its_output() {
     let (dir, kernel) = fake("disabled");
     let command = script(
         &dir,
@@ -98,15 +98,15 @@ fn one_that_dies_midway_is_told_with_its_last_words() {
 }
 
 #[test]
-fn one_that_is_thrown_out_midway_spoils_the_measurement() {
+fn a_scheduler_ejected_midway_fails_the_measurement() {
     let (dir, kernel) = fake("disabled");
     let command = script(&dir, GOOD);
-    let thrown_out = |_: &Loaded| {
+    let ejected = |_: &Loaded| {
         std::fs::write(dir.path().join("state"), "disabled").unwrap();
         Ok(())
     };
-    let error = under(kernel.clone(), &options(command), false, thrown_out).unwrap_err();
-    assert!(error.to_string().contains("thrown out"), "{error}");
+    let error = under(kernel.clone(), &options(command), false, ejected).unwrap_err();
+    assert!(error.to_string().contains("ejected"), "{error}");
     let (dir, kernel) = fake("disabled");
     let command = script(&dir, GOOD);
     let replaced = |_: &Loaded| {
@@ -133,7 +133,7 @@ fn a_kernel_without_sched_ext_is_named() {
 }
 
 #[test]
-fn the_kernel_tells_who_runs_under_sched_ext() {
+fn the_kernel_reports_tasks_under_sched_ext() {
     let text =
         |ext| format!("work (7, #threads: 1)\nse.exec_start   :   12.3\next.enabled      :        {ext}\n");
     assert_eq!((enabled_in(&text(1)), enabled_in(&text(0))), (Some(true), Some(false)));

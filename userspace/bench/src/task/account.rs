@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! A task process: it works, and accounts its CPU time by CPU and nature.
+//! A task process: it works, and accounts its CPU time by CPU and stall state.
 
 use super::slot::{PHASE_STOP, PHASE_WAIT, PHASE_WORK, Slot, Stay};
 use crate::spec::WorkKind;
@@ -54,7 +54,7 @@ struct Account<'a> {
     slot: &'a Slot,
     counting: bool,
     cpu: usize,
-    /// Whether the last finished step was one of stalls. Always false for kinds that never change.
+    /// Whether the last finished step stalled. Always false for kinds that never change.
     stalled: bool,
     since_ns: u64,
     voluntary: u64,
@@ -75,7 +75,7 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// Account the last step: charge the time so far if the CPU or the nature of the work changed.
+    /// Account the last step: charge the time so far if the CPU or the stall state changed.
     #[inline]
     fn step(&mut self, stalled: bool) {
         let cpu = cpus::current();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What a task publishes in shared memory, and what its group reads from it.
+//! Figures that a task publishes in shared memory, and that its group reads.
 
 use crate::shared::SharedZero;
 use crate::spec::MAX_CPUS;
@@ -29,7 +29,7 @@ pub(super) struct Slot {
     pub involuntary: AtomicU64,
     /// CPU time spent on each CPU inside the window.
     pub cpu_ns: [AtomicU64; MAX_CPUS],
-    /// The part of that CPU time in which the task was stalled, for kinds that change their nature.
+    /// The part of that CPU time in which the task was stalled, for kinds with phases.
     pub stalled_ns: [AtomicU64; MAX_CPUS],
     /// Number of stays so far, and the first [`MAX_STAYS`] of them, see [`Stay::word`].
     pub nr_stays: AtomicU64,
@@ -39,7 +39,7 @@ pub(super) struct Slot {
 // SAFETY: the fields are atomics only, and valid when zero.
 unsafe impl SharedZero for Slot {}
 
-/// A part of a task's run on one CPU and of one nature.
+/// A part of a task's run on one CPU, all computing or all stalled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stay {
     /// The CPU.
@@ -54,7 +54,7 @@ impl Stay {
     /// Bits of the time. They hold more than a day.
     const NS_BITS: u32 = 47;
 
-    /// Pack nature, CPU and time in one word, so that no reader sees a torn value.
+    /// Pack stall state, CPU and time in one word, so that no reader sees a torn value.
     pub(super) fn word(self) -> u64 {
         let ns = self.ns.min((1 << Self::NS_BITS) - 1);
         u64::from(self.stalled) << 63 | (self.cpu as u64) << Self::NS_BITS | ns
@@ -76,8 +76,8 @@ pub struct TaskWindow {
     pub units: u64,
     /// CPU time by CPU, nanoseconds. The length is the highest used CPU plus one.
     pub cpu_ns: Vec<u64>,
-    /// The part of `cpu_ns` in which a task that changes its nature was stalled, of the same
-    /// length. Zeros for all other tasks.
+    /// The part of `cpu_ns` in which a task with phases was stalled, of the same length. Zeros for
+    /// all other tasks.
     pub stalled_ns: Vec<u64>,
     /// The first [`MAX_STAYS`] stays, in their order.
     pub stays: Vec<Stay>,

@@ -5,8 +5,8 @@
 //!
 //! `mixed:P` does P % of a step of compute and 100 - P % of a step of chase, in [`TURNS`] parts
 //! within each step. The parts are far shorter than the slice of any scheduler, so a scheduler sees
-//! one blend of both. `phases:MS` is the opposite: the task changes its nature twice per period of
-//! wall time, which shows whether the scheduler notices.
+//! one blend of both. `phases:MS` is the opposite: the task changes between computing and stalling
+//! twice per period of wall time, which shows whether the scheduler notices.
 //!
 //! # Limits
 //! `phases` uses the kernel's coarse clock, whose grain is a tick, 1 to 10 ms. Reading this clock
@@ -70,7 +70,7 @@ pub(super) struct Phases {
 
 impl Phases {
     /// Make the task of this `index`. Tasks of even index begin with compute, those of odd index
-    /// with chase. If all tasks had the same nature at the same time, no placement could use it.
+    /// with chase. If all tasks were in the same phase, no placement could use it.
     pub(super) fn new(period: Duration, index: usize) -> Self {
         Phases {
             compute: Compute::new(),
@@ -90,7 +90,7 @@ impl Phases {
 }
 
 impl Step for Phases {
-    /// Steps of both kinds are of like length. A unit is one step.
+    /// Steps of both kinds have about the same length. A unit is one step.
     fn step(&mut self) -> u64 {
         let now = coarse_now();
         let elapsed = now.saturating_sub(*self.start.get_or_insert(now));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_coarse_clock_is_there() {
+    fn the_coarse_clock_exists() {
         assert!(coarse_now() > Duration::ZERO);
     }
 }

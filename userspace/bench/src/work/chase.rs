@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_multiplications_as_asked_for() {
+    fn multiply_does_the_given_number_of_multiplications() {
         for n in [0, 1, 2, 3, 7, 20, 63, 64, 65, 200] {
             let expected = (0..n).fold(1u64, |x, _| x.wrapping_mul(6_364_136_223_846_793_005));
             assert_eq!(multiply(1, n), expected, "{n}");

@@ -52,8 +52,8 @@ pub fn build(kind: &WorkKind) -> Box<dyn Step> {
     build_nth(kind, 0)
 }
 
-/// Build the workload of the `index`th task of this kind in a mix. Tasks of a kind whose nature
-/// changes with time must not all change together.
+/// Build the workload of the `index`th task of this kind in a mix. Tasks of a kind with phases must
+/// not all change together.
 pub fn build_nth(kind: &WorkKind, index: usize) -> Box<dyn Step> {
     match *kind {
         WorkKind::Compute => Box::new(compute::Compute::new()),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn xorshift_leaves_zero_and_stays_below() {
+    fn xorshift_leaves_the_state_zero_and_stays_below_the_bound() {
         let mut r = Xorshift::new(0);
         assert_ne!(r.next(), 0);
         assert!((0..1000).all(|_| r.below(7) < 7));

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! The interface of the workloads, and what they are made of.
+//! The interface of the workloads, and their building blocks.
 
 /// One workload, ready to run.
 pub trait Step {
     /// Do the next bounded piece of work. Return the units done, always the same number.
     fn step(&mut self) -> u64;
 
-    /// Return true if the kind changes its nature and the last step was one of stalls. False for
-    /// all other kinds.
+    /// Return true if the kind has phases and the last step stalled. False for all other kinds.
     fn stalls(&self) -> bool {
         false
     }
@@ -57,7 +56,7 @@ pub(crate) fn opaque_f64(x: f64) -> f64 {
     std::hint::black_box(x)
 }
 
-/// One cache line, of which one word is used.
+/// One cache line. Only one word is used.
 #[repr(align(64))]
 #[derive(Clone, Default)]
 pub(super) struct CacheLine(pub(super) u64);

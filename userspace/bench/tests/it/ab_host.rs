@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! `bias-bench ab --host` as a user runs it: the real program, short windows, no scheduler to load.
-//! The tests check what becomes of the samples, above all after an error, and not the figures.
+//! The tests check that samples survive, above all after an error. They do not check the figures.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ fn tiny() -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn ctrl_c_keeps_what_was_measured_and_resume_completes_it() {
+fn ctrl_c_keeps_the_samples_and_resume_completes_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("run");
     let words =
@@ -62,7 +62,10 @@ fn ctrl_c_keeps_what_was_measured_and_resume_completes_it() {
     let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
     let (text, error) = ended(&child.wait_with_output().unwrap(), 1);
-    assert!(error.lines().last().unwrap().contains("incomplete, --resume goes on: interrupted"), "{error}");
+    assert!(
+        error.lines().last().unwrap().contains("incomplete, --resume continues it: interrupted"),
+        "{error}"
+    );
     assert!(text.contains("INCOMPLETE: interrupted"), "{text}");
     let (kept, before) = (samples(&out), run_json(&out));
     assert!(kept.ends_with('\n') && kept.lines().count() >= 5);
@@ -80,7 +83,7 @@ fn ctrl_c_keeps_what_was_measured_and_resume_completes_it() {
 }
 
 #[test]
-fn resume_refuses_settings_that_change_what_samples_mean() {
+fn resume_refuses_settings_that_change_the_meaning_of_samples() {
     let (dir, plan) = tiny();
     let out = dir.path().join("run");
     let ab = |from: &str, to: &str, more: &[&str], code: i32| {
@@ -91,29 +94,29 @@ fn resume_refuses_settings_that_change_what_samples_mean() {
     ab("", "", &["--seed", "7"], 0);
     let before = samples(&out);
     for (from, to, more, says) in [
-        ("warmup_s = 0.02", "warmup_s = 0.03", &[][..], "warm-up 0.02 s, and this one has 0.03 s"),
-        ("window_s = 0.05", "window_s = 0.06", &[], "window 0.05 s, and this one has 0.06 s"),
-        ("'2compute'", "'2compute'\nwindow_s = 0.07", &[], "window 0.05 s, and this one has 0.07 s"),
-        ("energy = true", "energy = true\ndead_zone = 0.02", &[], "dead zone 0.01, and this one has 0.02"),
-        ("energy = true", "", &[], "energy true, and this one has false"),
-        ("'default-2'", "'default-3'", &[], "default, default-2, and this one has default, default-3"),
-        ("", "", &["--bpf-stats"], "bpf_stats false, and this one has true"),
-        ("", "", &["--seed", "8"], "seed 7, and this one has 8"),
-        ("", "", &["--stretch", "2"], "stretch 1, and this one has 2"),
-        ("blocks = 2", "blocks = 1", &[], "blocks 2, and this one has 1"),
+        ("warmup_s = 0.02", "warmup_s = 0.03", &[][..], "warm-up 0.02 s, but this one has 0.03 s"),
+        ("window_s = 0.05", "window_s = 0.06", &[], "window 0.05 s, but this one has 0.06 s"),
+        ("'2compute'", "'2compute'\nwindow_s = 0.07", &[], "window 0.05 s, but this one has 0.07 s"),
+        ("energy = true", "energy = true\ndead_zone = 0.02", &[], "dead zone 0.01, but this one has 0.02"),
+        ("energy = true", "", &[], "energy true, but this one has false"),
+        ("'default-2'", "'default-3'", &[], "default, default-2, but this one has default, default-3"),
+        ("", "", &["--bpf-stats"], "bpf_stats false, but this one has true"),
+        ("", "", &["--seed", "8"], "seed 7, but this one has 8"),
+        ("", "", &["--stretch", "2"], "stretch 1, but this one has 2"),
+        ("blocks = 2", "blocks = 1", &[], "blocks 2, but this one has 1"),
     ] {
         let error = ab(from, to, &[more, &["--resume"]].concat(), 2);
         assert!(error.contains(says) && error.trim_end().lines().count() == 1, "{to}: {error}");
     }
     assert_eq!(samples(&out), before);
-    // More blocks are more of the same.
+    // More blocks extend the run.
     ab("blocks = 2", "blocks = 3", &["--resume"], 0);
     assert!(samples(&out).len() > before.len() && samples(&out).starts_with(&before));
-    assert!(ab("", "", &["--resume"], 2).contains("blocks 3, and this one has 2"));
+    assert!(ab("", "", &["--resume"], 2).contains("blocks 3, but this one has 2"));
 }
 
 /// Run a comparison whose samples do not fit below a limit that `sh` sets up, and then its report,
-/// for which there is no space either.
+/// which does not fit either.
 fn on_a_full_disk(shell: &mut Command, limit: &str, remedy: &str) -> Option<()> {
     let (dir, plan) = tiny();
     let out = dir.path().join("disk");
@@ -140,13 +143,13 @@ fn on_a_full_disk(shell: &mut Command, limit: &str, remedy: &str) -> Option<()> 
 }
 
 #[test]
-fn a_limit_on_file_sizes_is_named_and_what_was_written_stays() {
+fn a_limit_on_file_sizes_is_named_and_the_samples_stay() {
     // 12 KiB hold two blocks and no report.
     on_a_full_disk(Command::new("sh").arg("-c"), "trap '' XFSZ && ulimit -f 24", "ulimit -f").unwrap();
 }
 
 #[test]
-fn a_full_disk_is_named_and_what_was_written_stays() {
+fn a_full_disk_is_named_and_the_samples_stay() {
     let mut unshare = Command::new("unshare");
     unshare.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
     let mount = "mount -t tmpfs -o size=32k none 'DISK'";
@@ -187,7 +190,7 @@ fn two_real_runs_are_compared() {
 }
 
 #[test]
-fn a_scheduler_on_a_kernel_without_sched_ext_is_refused_before_anything_is_measured() {
+fn a_scheduler_is_refused_early_on_a_kernel_without_sched_ext() {
     if Path::new("/sys/kernel/sched_ext").exists() || !nix::unistd::geteuid().is_root() {
         eprintln!("skipped: needs root, and a kernel without sched_ext");
         return;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What `bias-bench` says when standard output is full.
+//! Errors of `bias-bench` when standard output is full.
 
 use std::fs::OpenOptions;
 use std::process::Command;
 
 #[test]
-fn a_full_disk_is_one_line_and_a_code() {
+fn a_full_standard_output_gives_one_line_and_an_exit_code() {
     let texts: [&[&str]; 6] =
         [&["--help"], &["--version"], &["work", "--help"], &["man"], &["completions", "bash"], &["list"]];
     for args in texts {

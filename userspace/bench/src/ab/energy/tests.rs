@@ -91,7 +91,7 @@ fn the_platform_counts_only_without_packages_and_may_wrap_around() {
     let found = meter.metrics(&before, &read(&meter, 500), &known("time_ms", 200.0));
     assert_metrics(&found, &[("energy_j", 2.0), ("energy_delay_js", 0.4)]);
     let still = meter.metrics(&before, &Reading { at: Duration::from_secs(1), ..before.clone() }, &found);
-    assert!(still.is_empty(), "a counter that stands still is no energy");
+    assert!(still.is_empty(), "a counter that stands still gives no energy");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn without_counters_busy_time_is_weighed_by_the_square_of_speed() {
 }
 
 #[test]
-fn counters_that_may_not_be_read_are_named_and_the_model_stands_in() {
+fn unreadable_counters_are_named_and_replaced_by_the_model() {
     let fake = Fake::new(&stat([0, 0]));
     fake.domain("intel-rapl:0", "package-0", 1);
     std::fs::remove_file(fake.0.path().join("sys/class/powercap/intel-rapl:0/energy_uj")).unwrap();
@@ -122,7 +122,7 @@ fn counters_that_may_not_be_read_are_named_and_the_model_stands_in() {
 }
 
 #[test]
-fn nothing_done_is_infinitely_dear_and_an_idle_clock_that_runs_ahead_is_cut() {
+fn zero_work_costs_infinite_energy_and_idle_time_is_capped() {
     let fake = Fake::new(&stat([0, 0]));
     let meter = fake.meter();
     let before = read(&meter, 0);

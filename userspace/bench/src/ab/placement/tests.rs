@@ -54,7 +54,7 @@ fn equal_cpus_and_huge_mixes() {
 
 /// The machine P2E4: two fast cores of two threads, four slow cores.
 #[test]
-fn whole_cores_come_first_then_what_is_predicted_to_do_more() {
+fn whole_cores_come_first_then_the_better_of_sibling_and_slow_core() {
     let (compute, chase, _) = kinds();
     let p2e4 = |tasks: &[WorkKind]| best(tasks, &[2, 2], &[1; 4]);
     assert_eq!(p2e4(&[compute, chase]).pins, [0, 2], "a core each");
@@ -188,7 +188,7 @@ proptest! {
             let own = predicted(&tasks, &placement.pins, &classes, &progress);
             prop_assert!((own - placement.stp).abs() < 1e-9, "{placement:?}: {own}");
         }
-        // The placement by CPU number from any CPU, as one that knows nothing of siblings makes.
+        // The placement in order of CPU numbers from any CPU ignores siblings.
         let from = seed.index(cpus);
         let in_order: Vec<usize> = (0..tasks.len()).map(|at| (from + at) % cpus).collect();
         let random = shuffles.iter().map(|order| order.iter().copied().filter(|&cpu| cpu < cpus).take(tasks.len()).collect());

@@ -111,7 +111,7 @@ pub mod number {
             serde_json::Value::Null => Ok(None),
             serde_json::Value::String(s) if s == "inf" => Ok(Some(f64::INFINITY)),
             value => {
-                value.as_f64().map(Some).ok_or_else(|| de::Error::custom(format!("{value} is no number")))
+                value.as_f64().map(Some).ok_or_else(|| de::Error::custom(format!("{value} is not a number")))
             }
         }
     }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_tells_what_is_known() {
+    fn the_text_contains_the_known_parts() {
         let change = |ratio, low, high| Change { ratio, low, high }.text();
         assert_eq!(change(Some(1.03), Some(1.02), Some(1.04)), "+3.0% [+2.0%, +4.0%]");
         assert_eq!(change(Some(1.03), None, None), "+3.0% [?]");

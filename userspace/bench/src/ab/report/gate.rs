@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Gates: conditions that a comparison must meet for a program to continue, e.g. in CI.
 //!
-//! The syntax is `METRIC:no-worse` or `METRIC:better`, with commas between several. A condition
-//! holds for every cell and every arm with the metric. `CELL/METRIC:better` limits it to a cell,
+//! The syntax is `METRIC:no-worse` or `METRIC:better`, separated by commas. A condition holds for
+//! every cell and every arm with the metric. `CELL/METRIC:better` limits it to a cell,
 //! `METRIC@ARM:better` to an arm.
 //!
 //! | verdict | `better` | `no-worse` |
@@ -110,7 +110,9 @@ impl FromStr for Condition {
         };
         match metric::lookup(metric).map(|m| m.direction) {
             None => Err(format!("'{text}': unknown metric '{metric}'; see bias-bench list")),
-            Some(Direction::Neutral) => Err(format!("'{text}': {metric} has no better and no worse")),
+            Some(Direction::Neutral) => {
+                Err(format!("'{text}': {metric} is neutral; name a metric with a direction"))
+            }
             Some(_) => Ok(Condition { cell, arm, metric: metric.into(), demand }),
         }
     }
@@ -149,7 +151,7 @@ impl Gates {
             }
             if !answered {
                 return Err(Error::Usage(format!(
-                    "gate {}: no cell of this run was compared on it; name a metric and a cell of the report",
+                    "gate {}: no comparison of this run matches; name a metric and a cell of the report",
                     Gates(vec![condition.clone()])
                 )));
             }
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table() {
+    fn verdicts_lead_to_the_outcomes_of_the_table() {
         use Verdict::*;
         let outcome = |verdict, demand| judge(&row(verdict, Direction::Higher, 0.9, 1.1), demand, 0.01);
         let better = [Better, Same, Worse, Inconclusive].map(|v| outcome(v, Demand::Better));
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn gates_read_as_written_and_refuse_nonsense() {
+    fn gates_survive_printing_and_nonsense_is_refused() {
         let gates: Gates = "stp:no-worse,2compute+chase:4M/antt@lavd:better".parse().unwrap();
         assert_eq!(gates.0[1].cell.as_deref(), Some("2compute+chase:4M"));
         assert_eq!(gates.0[1].arm.as_deref(), Some("lavd"));
@@ -221,7 +223,7 @@ mod tests {
             ("stp", "write stp:no-worse"),
             ("stp:worse", "write stp:no-worse"),
             ("speed:better", "unknown metric"),
-            ("migrations_per_s:better", "no better and no worse"),
+            ("migrations_per_s:better", "is neutral"),
         ] {
             assert!(bad.parse::<Gates>().unwrap_err().contains(why), "{bad}");
         }

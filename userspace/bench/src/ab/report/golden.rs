@@ -61,7 +61,7 @@ fn samples() -> Vec<Sample> {
             }
         }
     }
-    // Add a first attempt that was broken off to the block with a second attempt.
+    // Add an aborted first attempt to the block with a second attempt.
     samples.push(sample([1, 1, 0, 1], "default", "4compute", &[("stp", 1.0)]));
     samples
 }
@@ -95,7 +95,7 @@ fn the_json_is_as_expected_and_reads_back() {
 }
 
 #[test]
-fn the_html_is_as_expected_needs_nothing_and_escapes() {
+fn the_html_is_as_expected_self_contained_and_escaped() {
     let html = report().html();
     // The golden file has an element per line, all samples of a strip in one, and no style sheet.
     let lines = html.replace(crate::plot::STYLE, "");

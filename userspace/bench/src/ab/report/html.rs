@@ -47,11 +47,11 @@ fn how_to_read() -> Markup {
         h2 { "How to read this" }
         p {
             "A " em { "change" } " is the arm over the baseline: the Hodges-Lehmann estimate from paired blocks with its 95 % interval. "
-            em { "p" } " is that of a sign-flip test, adjusted after Holm over the metrics of an arm and cell. "
+            em { "p" } " is from a sign-flip test, adjusted (Holm) over the metrics of an arm and cell. "
             em { "Better" } ", " em { "worse" } " and " em { "differs" }
             " need p below 0.05, an interval beyond zero, and an estimate beyond the dead zone (the grey band); "
             em { "same" } " needs the whole interval inside the dead zone. Everything else is inconclusive: more blocks may decide it. "
-            "Squares are losses, diamonds gains, hollow circles undecided; arrow heads point to what lies beyond the axis."
+            "Squares are losses, diamonds gains, hollow circles undecided; arrow heads point to values beyond the axis."
         }
     }
 }

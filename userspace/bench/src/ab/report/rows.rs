@@ -118,8 +118,8 @@ fn ask<'a>(question: Question<'a>, blocks: &[Block<'_>], series: &[Series]) -> O
     medians.iter().any(Option::is_some).then_some(Asked { question, found, medians })
 }
 
-/// Return the geometric means over a machine's cells of one arm, under `name`. Only metrics that at
-/// least two cells have get a mean.
+/// Return the geometric means over a machine's cells of one arm, under `name`. Only metrics of at
+/// least two cells get a mean.
 fn over_cells<'a>(all: &[&Asked<'a>], name: &'a str) -> Vec<Asked<'a>> {
     let mut means = Vec::new();
     let mut seen = BTreeSet::new();

@@ -3,7 +3,7 @@
 //! The plots of a report: forest plots of ratios, strip plots of raw samples, gain against
 //! diversity.
 //!
-//! Verdicts differ by colour and by shape, for readers who cannot distinguish the colours. A value
+//! Verdicts differ by colour and by shape, because not all readers distinguish the colours. A value
 //! beyond an axis is drawn at its end as an arrow head, never left out.
 
 use super::format::{change, sig};
@@ -31,7 +31,7 @@ pub(super) fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Return a label to the left of the plot. A long label is shortened in the middle, because both
+/// Return a label to the left of the plot. A long label is shortened in the middle, because the
 /// ends of a name say most.
 fn label(y: f64, content: &str) -> Markup {
     let letters: Vec<char> = content.chars().collect();
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_all_alike_or_all_infinite_can_be_drawn() {
+    fn equal_or_infinite_samples_can_be_drawn() {
         for values in [vec![2.0; 4], vec![0.0; 4], vec![f64::INFINITY; 4]] {
             let series = Series { cell: "c".into(), metric: "m".into(), arm: "a".into(), values };
             let svg = strip("t", &[("a".into(), &series)]).into_string();

@@ -10,7 +10,7 @@ struct Scripted {
     active: Option<String>,
     /// Runs of cells so far.
     runs: usize,
-    /// Arm that cannot be loaded, and the run from which on it fails.
+    /// Arm that fails to load, from this run on.
     broken: Option<(String, usize)>,
     /// Arm that one check finds dead.
     dies: Option<String>,
@@ -64,7 +64,7 @@ impl Stage for Scripted {
     fn check(&mut self) -> Result<()> {
         match self.dies.take() {
             Some(name) if Some(&name) == self.active.as_ref() => {
-                Err(Error::failed("checking", "it was thrown out"))
+                Err(Error::failed("checking", "it was ejected"))
             }
             other => {
                 self.dies = other;
@@ -139,7 +139,7 @@ fn go(job: &Job, stage: &mut Scripted) -> (Outcome, Kept) {
 }
 
 #[test]
-fn a_quiet_run_visits_every_arm_twice_a_block_and_loads_it_once_in_the_middle() {
+fn a_quiet_run_visits_arms_twice_a_block_and_reloads_only_on_change() {
     let mut stage = Scripted::default();
     let (outcome, kept) = go(&job(&["a", "b"], 3), &mut stage);
     assert_eq!((outcome.blocks_done, outcome.incomplete), (3, None));
@@ -162,7 +162,7 @@ fn a_quiet_run_visits_every_arm_twice_a_block_and_loads_it_once_in_the_middle() 
 }
 
 #[test]
-fn an_arm_that_fails_is_dropped_and_the_others_go_on() {
+fn a_failing_arm_is_dropped_and_the_others_continue() {
     let mut stage = Scripted { broken: Some(("c".into(), 14)), ..Scripted::default() };
     let (outcome, kept) = go(&job(&["a", "b", "c"], 3), &mut stage);
     assert_eq!((outcome.blocks_done, outcome.incomplete.clone()), (3, None));
@@ -173,15 +173,15 @@ fn an_arm_that_fails_is_dropped_and_the_others_go_on() {
 }
 
 #[test]
-fn without_its_baseline_a_run_ends() {
+fn a_run_ends_when_its_baseline_fails() {
     let mut stage = Scripted { dies: Some("a".into()), ..Scripted::default() };
     let (outcome, kept) = go(&job(&["a", "b", "c"], 3), &mut stage);
-    assert!(outcome.incomplete.unwrap().contains("thrown out"));
-    assert!(kept.samples.iter().all(|s| s.arm != "a"), "what a dead arm did does not count");
+    assert!(outcome.incomplete.unwrap().contains("ejected"));
+    assert!(kept.samples.iter().all(|s| s.arm != "a"), "samples of a dead arm do not count");
 }
 
 #[test]
-fn an_interrupt_keeps_what_there_is() {
+fn an_interrupt_keeps_complete_visits() {
     let mut stage = Scripted { interrupt_at: Some(11), ..Scripted::default() };
     let (outcome, kept) = go(&job(&["a", "b"], 5), &mut stage);
     assert_eq!((outcome.blocks_done, outcome.incomplete.as_deref()), (1, Some("interrupted")));
@@ -190,7 +190,7 @@ fn an_interrupt_keeps_what_there_is() {
 }
 
 #[test]
-fn what_fails_because_of_an_interrupt_is_no_arms_fault() {
+fn a_failure_during_an_interrupt_does_not_count_against_the_arm() {
     let script = || Scripted { fails_at: Some(11), ..Scripted::default() };
     let mut interrupted = Scripted { interrupt_at: Some(11), ..script() };
     let (outcome, _) = go(&job(&["a", "b"], 5), &mut interrupted);
@@ -201,7 +201,7 @@ fn what_fails_because_of_an_interrupt_is_no_arms_fault() {
 }
 
 #[test]
-fn an_arm_that_cannot_be_unloaded_is_to_blame_not_the_one_after_it() {
+fn an_arm_that_cannot_be_unloaded_fails_not_its_successor() {
     let mut stage = Scripted { sticks: Some("b".into()), ..Scripted::default() };
     let (outcome, kept) = go(&job(&["a", "b", "c"], 3), &mut stage);
     assert_eq!(outcome.failed_arms.keys().collect::<Vec<_>>(), ["b"]);
@@ -220,7 +220,7 @@ fn no_block_begins_that_would_exceed_the_budget() {
 }
 
 #[test]
-fn a_block_that_was_begun_before_gets_a_new_number() {
+fn a_repeated_block_gets_a_new_attempt_number() {
     let mut stage = Scripted::default();
     let job = Job { blocks: vec![1], tried: BTreeMap::from([(1, 2)]), ..job(&["a", "b"], 2) };
     let (outcome, kept) = go(&job, &mut stage);
@@ -233,7 +233,7 @@ proptest! {
     /// Check that the runner and the judge of its samples agree on the complete blocks, for any
     /// failure and any interrupt.
     #[test]
-    fn done_blocks_are_those_that_may_be_judged(broken_from in 0usize..100, interrupt_at in 0usize..100, arms in 2usize..4) {
+    fn completed_blocks_are_exactly_the_valid_ones(broken_from in 0usize..100, interrupt_at in 0usize..100, arms in 2usize..4) {
         let names = &["a", "b", "c"][..arms];
         let mut stage = Scripted {
             broken: Some(("c".into(), broken_from)),

@@ -78,14 +78,14 @@ fn failure(kernel: &Kernel, arm: String) -> String {
 }
 
 #[test]
-fn an_arm_that_stays_counts() {
+fn an_arm_that_stays_enabled_counts() {
     let kernel = Kernel::new();
     let outcome = block(&kernel, kernel.arm("x", GOOD), false);
     assert_eq!((outcome.blocks_done, outcome.failed_arms.len()), (1, 0), "{outcome:?}");
 }
 
 #[test]
-fn an_arm_that_is_no_scheduler_is_named_with_the_remedy() {
+fn an_arm_that_is_not_a_scheduler_fails_with_a_remedy() {
     let kernel = Kernel::new();
     let why = failure(&kernel, "x=sleep 1000".into());
     assert!(
@@ -99,7 +99,7 @@ fn an_arm_that_is_no_scheduler_is_named_with_the_remedy() {
 }
 
 #[test]
-fn an_arm_that_dies_or_is_replaced_midway_is_named_with_the_remedy() {
+fn an_arm_that_dies_or_is_replaced_midway_fails_with_a_remedy() {
     let dying = GOOD.replace("while :; do sleep 0.02; done", "sleep 0.15; echo disabled >state; kill -9 $$");
     let kernel = Kernel::new();
     let why = failure(&kernel, kernel.arm("x", &dying));
@@ -107,11 +107,11 @@ fn an_arm_that_dies_or_is_replaced_midway_is_named_with_the_remedy() {
     let replaced = GOOD.replace("while :", "sleep 0.15; echo 9 >enable_seq; while :");
     let kernel = Kernel::new();
     let why = failure(&kernel, kernel.arm("x", &replaced));
-    assert!(why.contains("was replaced or reloaded") && why.contains("stop whatever else"), "{why}");
+    assert!(why.contains("was replaced or reloaded") && why.contains("stop other programs"), "{why}");
 }
 
 #[test]
-fn the_hybrid_arm_is_refused_where_the_kernel_cannot_be_told() {
+fn the_hybrid_arm_fails_without_the_module_amp_pmu() {
     if std::path::Path::new("/sys/module/amp_pmu").exists() {
         return;
     }
@@ -129,7 +129,7 @@ fn an_interrupt_while_an_arm_loads_is_not_its_failure() {
 }
 
 #[test]
-fn only_scx_bias_itself_gets_a_table_whatever_directories_are_called() {
+fn only_the_program_scx_bias_gets_a_table_not_its_directory_name() {
     for (command, ours) in [
         ("scx_bias --slice-us 5", true),
         ("'/some where/scx_bias' --slice-us 5", true),

@@ -6,10 +6,10 @@
 //! # The estimate
 //! It is the median of the means of all pairs of values, each value with itself included. These
 //! means are the Walsh averages [HodgesLehmann63], see [Hollander14], section 3.2. For few values,
-//! list the sums and select the median. n values have n(n+1)/2 sums, for many values too many to
-//! keep: find the median by bisection over all floating-point numbers (64 steps). Each step counts
-//! the sums below with two pointers into the sorted values. Both ways give the same number, to the
-//! last bit. Negating the values negates it.
+//! list the sums and select the median. n values have n(n+1)/2 sums. For many values, find the
+//! median by bisection over all floating-point numbers (64 steps). Each step counts the sums below
+//! with two pointers into the sorted values. Both ways give the same number, to the last bit.
+//! Negating the values negates it.
 //!
 //! # The interval
 //! The plain percentile bootstrap is too narrow for few blocks. In simulation it covers 87-88 % at
@@ -35,7 +35,7 @@
 //! | case | coverage |
 //! |---|---|
 //! | three boots that differ a little less than blocks do | 92.3 % |
-//! | boots all alike | 97.8 % |
+//! | equal boots | 97.8 % |
 //!
 //! Invariants:
 //!
@@ -228,9 +228,9 @@ fn resample(values: &[f64], seed: u64) -> Vec<f64> {
     (0..repetitions).filter_map(&mut once).collect()
 }
 
-/// Return Student's t at 97.5 % for these degrees of freedom. From three on, the error is below
-/// 1/100 000. Between one and two, the result is up to 9 % too large. Intervals of few values with
-/// unequal scatter are thus too wide rather than too narrow.
+/// Return Student's t at 97.5 % for these degrees of freedom. From three degrees on, the error is
+/// below 1/100 000. Between one and two, the result is up to 9 % too large. Intervals of few values
+/// with unequal scatter are thus too wide rather than too narrow.
 fn student_t(freedom: f64) -> f64 {
     StudentsT::ppf(0.975, freedom.max(1.0))
 }
@@ -393,7 +393,7 @@ mod tests {
         }
 
         #[test]
-        fn it_shifts_with_the_values(values in proptest::collection::vec(-1.0f64..1.0, 1..90), shift in -5.0f64..5.0) {
+        fn the_estimate_shifts_with_the_values(values in proptest::collection::vec(-1.0f64..1.0, 1..90), shift in -5.0f64..5.0) {
             let shifted: Vec<f64> = values.iter().map(|x| x + shift).collect();
             let moved = hodges_lehmann(&shifted).unwrap() - hodges_lehmann(&values).unwrap();
             prop_assert!((moved - shift).abs() < 1e-9);
@@ -428,14 +428,14 @@ mod tests {
     }
 
     #[test]
-    fn four_pairs_have_none_and_five_have_their_range() {
+    fn four_pairs_have_no_interval_and_five_have_their_range() {
         let values = [0.01, -0.02, 0.03, 0.015, 0.0];
         assert_eq!(interval(&pairs(&[&values[..4]]), 1), None);
         assert_eq!(interval(&pairs(&[&values]), 1), Some(Interval { low: -0.02, high: 0.03 }));
     }
 
     #[test]
-    fn boots_that_differ_widen_it_and_alike_ones_do_not() {
+    fn differing_boots_widen_the_interval_and_equal_ones_do_not() {
         let noise = [0.01, -0.01, 0.02, -0.02, 0.0];
         let shifted: Vec<Vec<f64>> =
             [0.0, 0.1, 0.2].iter().map(|s| noise.iter().map(|x| x + s).collect()).collect();
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_repeats_it() {
+    fn a_seed_repeats_the_interval() {
         let values: Vec<f64> = (0..12).map(|i| f64::from(i * i)).collect();
         let pairs = pairs(&[&values]);
         assert_eq!(interval(&pairs, 3), interval(&pairs, 3));
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_two_runs_alike_covers_zero_as_often_as_it_says() {
+    fn the_interval_of_two_equal_runs_covers_zero_in_about_95_percent() {
         let mut rng = ChaCha8Rng::seed_from_u64(8);
         let mut draw = |n: u32| -> Vec<Pair> {
             // The sum of four uniform numbers is nearly normal.

@@ -3,10 +3,9 @@
 //! Pure functions from paired ratios to verdicts.
 //!
 //! # Problem
-//! A handful of noisy blocks, with a dozen metrics at once, must decide whether a scheduler is
-//! better or worse. Two errors must both be rare. One is to call a difference where there is none:
-//! for a scheduler against itself, in at most 1 of 20 comparisons. The other is to miss a
-//! difference of 3 %.
+//! A handful of noisy blocks, with a dozen metrics, must decide whether a scheduler is better or
+//! worse. Two errors must both be rare. One is to call a difference where there is none: for a
+//! scheduler against itself, in at most 1 of 20 comparisons. The other is to miss one of 3 %.
 //!
 //! # Approach
 //! * [`pairs`]: one log-ratio per block, arm against baseline. Drift between blocks cancels. All
@@ -14,7 +13,8 @@
 //! * [`estimate`]: the Hodges-Lehmann estimate [HodgesLehmann63], the median of the means of all
 //!   pairs of values. It is nearly as precise as the mean, and robust against a single outlying
 //!   block. Its 95 % interval is found by resampling blocks, and widened for few blocks and for
-//!   boots that differ. For two runs that share only the baseline, the same of their difference.
+//!   boots that differ. The same applies to the difference of two runs that share only the
+//!   baseline.
 //! * [`p_values`]: if the arms are alike, the sign of each block is random. P-values are adjusted
 //!   for several metrics.
 //!
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn starved_in_every_block_is_worse_and_in_one_is_not_proof() {
+    fn starvation_in_every_block_is_worse_and_in_one_is_inconclusive() {
         let all = judge(Direction::Lower, &[pairs::INFINITE; 8]);
         assert_eq!(all.verdict, Verdict::Worse);
         assert!(pairs::ratio(all.estimate.unwrap()).is_infinite());
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_significant_trifle_is_no_call() {
+    fn a_significant_but_tiny_difference_is_inconclusive() {
         let trifle = [0.0091, 0.0095, 0.0105, 0.0099, 0.009, 0.0098, 0.0104, 0.0097];
         let judged = judge(Direction::Higher, &trifle);
         assert!(judged.p_holm.unwrap() < 0.05 && judged.interval.unwrap().low > 0.0);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn needed_pairs_are_those_with_which_the_least_p_suffices() {
+    fn needed_pairs_allow_a_significant_p_value() {
         assert_eq!([1, 10, 20].map(pairs_needed), [6, 9, 10]);
     }
 

@@ -7,8 +7,8 @@
 //! The noise of emulated machines is not normal, so the p-value of a t-test would be unreliable.
 //!
 //! # Approach
-//! If the arms are alike, the random order of visits has decided which of them is called "arm".
-//! Every sign of a log-ratio could then be the opposite.
+//! If the arms are alike, the random order of visits decides which of them is called "arm". Every
+//! sign of a log-ratio could then be the opposite.
 //!
 //! The statistic is the sum of signed ranks (Wilcoxon 1945). An outlying or infinite block affects
 //! it no more than any other block. Zeros take ranks but no side (Pratt 1959), and ties share their
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn least_and_largest() {
+    fn the_smallest_and_the_largest_p_value() {
         let same_side: Vec<f64> = (1..=10).map(f64::from).collect();
         assert_eq!(sign_flip(&same_side, 0), 2.0 / 1024.0);
         assert_eq!(sign_flip(&[], 0), 1.0);
@@ -147,7 +147,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn counting_is_trying_all_flips(values in proptest::collection::vec(-4i32..5, 0..10)) {
+        fn counting_agrees_with_trying_all_flips(values in proptest::collection::vec(-4i32..5, 0..10)) {
             let values: Vec<f64> = values.into_iter().map(f64::from).collect();
             prop_assert!((sign_flip(&values, 0) - enumerated(&values)).abs() < 1e-9);
         }

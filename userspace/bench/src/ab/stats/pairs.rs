@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_block_lacks_is_counted() {
+    fn missing_values_are_counted() {
         let samples = block("stp", [1.0; 4]);
         let question =
             Question { cell: "c", name: "antt", metric: metric::of("antt"), arm: "b", baseline: "a" };
@@ -222,7 +222,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn swapping_negates_and_scaling_leaves(
+        fn swapping_negates_pairs_and_scaling_preserves_them(
             values in proptest::array::uniform4(0.001f64..1000.0), scale in 0.001f64..1000.0
         ) {
             let forth = log_ratio("stp", values, "b", "a").unwrap();

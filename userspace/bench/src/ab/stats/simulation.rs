@@ -21,7 +21,7 @@ impl Noise {
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }
 
-    /// Return a normal number, of which one in ten is five times as wide, as on a busy host.
+    /// Return a normal number. One in ten is five times as wide, as on a busy host.
     fn contaminated(&mut self) -> f64 {
         let wide = self.0.random::<f64>() < 0.1;
         self.normal() * if wide { 5.0 } else { 1.0 }
@@ -64,8 +64,8 @@ fn intervals_from_5_to_40_blocks_cover_92_to_98_percent() {
 #[test]
 fn intervals_over_boots_cover_whether_boots_differ_or_not() {
     // These are the corners of highest and lowest coverage in a wider grid with 5000 runs each.
-    // With boots alike it was 97.8 %. With three boots that differ a little less than blocks do, it
-    // was 92.3 %. Fewer runs are made here, so two of their standard errors are allowed.
+    // With equal boots it was 97.8 %. With three boots that differ a little less than blocks do, it
+    // was 92.3 %. This test makes fewer runs, so it allows two of their standard errors.
     for (boots, blocks, deviation, runs) in
         [(3, 3, 0.0, 1500), (3, 5, 0.75, 1500), (3, 10, 0.75, 1000), (5, 4, 3.0, 1000), (8, 3, 1.0, 1000)]
     {

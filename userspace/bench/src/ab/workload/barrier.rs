@@ -39,7 +39,7 @@ pub const DESCRIPTION: Description = Description {
 /// Barriers in a repetition without a schedule, on hardware: about a millisecond, as in EPCC. A
 /// machine that is n times slower gets an n-th of them.
 const BARRIERS: f64 = 4000.0;
-/// Minimum of these barriers. A repetition must be long compared with its start.
+/// Minimum number of barriers. A repetition must be long compared with its start.
 const MIN_BARRIERS: usize = 40;
 /// Iterations of a loop per thread. An iteration is one step, about 20 000 cycles. EPCC's
 /// iterations take 15 microseconds.
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_iteration_falls_to_exactly_one_thread() {
+    fn every_iteration_goes_to_exactly_one_thread() {
         for schedule in [Schedule::Static, Schedule::Dynamic] {
             let region = Loop { schedule, threads: 3, barriers: 0, next: AtomicUsize::new(0) };
             let mut done = Vec::new();

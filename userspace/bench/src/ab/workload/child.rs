@@ -56,7 +56,7 @@ impl Fault {
                 "a thread or process could not be started; see 'ulimit -u' and free memory".into()
             }
             Some(Fault::Channel) => "a pipe or socket failed; see 'ulimit -n'".into(),
-            Some(Fault::Exec) => "a program could not be run; see that /bin/true exists".into(),
+            Some(Fault::Exec) => "a program could not be run; check that /bin/true exists".into(),
             None if code == 101 => "a bug: its process panicked".into(),
             None => format!("its process ended with code {code}"),
         }
@@ -83,14 +83,14 @@ impl Child {
     pub fn wait(self, time: Duration) -> Result<()> {
         let limit = time + GRACE;
         if !readable(self.ended.as_fd(), Instant::now() + limit)? {
-            let why = format!("no end after {} s; is a task starved by the scheduler?", limit.as_secs());
+            let why = format!("no end after {} s; does the scheduler starve a task?", limit.as_secs());
             return Err(Error::failed("waiting for the workload", why));
         }
         let status = waitpid(self.pid, None);
         match status {
             Ok(WaitStatus::Exited(_, 0)) => Ok(()),
             Ok(WaitStatus::Exited(_, code)) => Err(Error::failed("the workload failed", Fault::text(code))),
-            other => Err(Error::failed("the workload was ended from outside", format!("{other:?}"))),
+            other => Err(Error::failed("the workload was killed from outside", format!("{other:?}"))),
         }
     }
 }
@@ -191,7 +191,7 @@ pub fn capture(command: &mut Command, what: &str, limit: Duration) -> Result<(St
     let text = String::from_utf8_lossy(&text).into_owned();
     match status.success() {
         true => Ok((text, time)),
-        false => Err(failed(&format!("{status}, its last words were '{}'", last(&text)))),
+        false => Err(failed(&format!("{status}, its last line is '{}'", last(&text)))),
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_that_fails_says_why() {
+    fn a_failing_child_reports_the_reason() {
         assert!(Child::start(|| Ok(())).unwrap().wait(Duration::ZERO).is_ok());
         let error = Child::start(|| Err(Fault::Channel)).unwrap().wait(Duration::ZERO).unwrap_err();
         assert!(error.to_string().contains("ulimit -n"), "{error}");

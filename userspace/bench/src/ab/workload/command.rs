@@ -6,15 +6,15 @@
 //! Users judge a scheduler by their own programs: a compile, a server under load, a game's frames.
 //!
 //! # Approach
-//! A shell runs the command again and again until the window is over, and at least once. The figures
-//! are its wall time and CPU time, and any number in its output that an expression finds
-//! ([`Printed`]). A command to prepare runs before each of them, unmeasured. Commands beside it start
-//! first, start again when they end, and are killed at its end. Where the VM has a root in memory
-//! (`$ROOT`), all of them run there, so that no program waits for a file of the host.
+//! A shell runs the command again and again until the window is over, and at least once. The
+//! figures are its wall time and CPU time, and any number in its output that an expression finds
+//! ([`Printed`]). A command to prepare runs before each of them, unmeasured. Commands beside it
+//! start first, start again when they end, and are killed at its end. Where the VM has a root in
+//! memory (`$ROOT`), all of them run there, so that no program waits for a file of the host.
 //!
 //! # Invariants
-//! * A command that fails, does not end within [`LIMIT`] or prints no such number is an error of one
-//!   line. So is one beside it that fails.
+//! * A command that fails, does not end within [`LIMIT`] or prints no matching number gives a
+//!   one-line error. So does a failing command beside it.
 //! * Processes of the command's group end with the run.
 //!
 //! # Limits
@@ -72,7 +72,7 @@ impl FromStr for Printed {
         let higher = match direction {
             "higher" => true,
             "lower" => false,
-            _ => return Err(format!("'{direction}' is no direction; {form}")),
+            _ => return Err(format!("'{direction}' is not a direction; {form}")),
         };
         let expression = Regex::new(expression)
             .map_err(|e| format!("'{expression}': {}", e.to_string().lines().last().unwrap_or("").trim()))?;
@@ -125,7 +125,7 @@ impl Printed {
     }
 }
 
-/// What surrounds a command, in a plan's cell.
+/// Surroundings of a command, in a plan's cell.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Around {
@@ -143,7 +143,7 @@ pub struct Around {
     pub metrics: Vec<Printed>,
 }
 
-/// Programs that a command runs, and their Debian packages. Empty where nothing is known of them.
+/// Programs that a command runs, and their Debian packages. Empty if they are unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Needs {
     /// Names of the programs.
@@ -169,7 +169,7 @@ impl AnyCommand {
         AnyCommand { name, line: line.into(), around, needs: Needs::default() }
     }
 
-    /// Return the workload of this name for a command line that runs programs of Debian.
+    /// Return the workload of this name for a command line that runs Debian programs.
     pub fn packaged(name: &str, line: &str, around: Around, needs: Needs) -> Self {
         AnyCommand { name: name.into(), needs, ..AnyCommand::new(line, around) }
     }
@@ -196,7 +196,7 @@ impl AnyCommand {
         let (after, migrations) = (used()?, moved()?.saturating_sub(migrations_before) as f64);
         let printed = self.around.metrics.iter().map(|metric| {
             let why =
-                || format!("printed no number that '{metric}' finds; it ended with '{}'", last(&output));
+                || format!("printed no number that '{metric}' finds; its last line is '{}'", last(&output));
             metric.find(&output).ok_or_else(|| Error::failed(self.shown(), why()))
         });
         Ok(Once {
@@ -258,7 +258,7 @@ impl Workload for AnyCommand {
     }
 }
 
-/// A command that runs beside another one, again and again.
+/// A command that runs beside another one, repeatedly.
 struct Beside {
     line: String,
     program: Program,
@@ -266,7 +266,8 @@ struct Beside {
 
 impl Beside {
     fn start(line: &str) -> Result<Self> {
-        // A command that fails ends the loop: one that cannot run must not fill the machine.
+        // A failing command ends the loop, so that a command that cannot run does not load the
+        // machine.
         let mut command = shell(&format!("while ( {line}\n ) do :; done; exit 1"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         child::die_with_parent(&mut command);
@@ -280,7 +281,7 @@ impl Beside {
         match ended {
             None => Ok(()),
             Some(_) => Err(Error::failed(
-                format!("'{}', which should run beside", self.line),
+                format!("'{}', the command beside", self.line),
                 "it failed; run it alone to see why",
             )),
         }
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_leaves_behind_ends_with_the_run() {
+    fn leftover_processes_end_with_the_run() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pid");
         run(&format!("sleep 1000 >/dev/null 2>&1 & echo $! > {}", file.display()), Around::default())

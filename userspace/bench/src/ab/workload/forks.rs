@@ -7,8 +7,8 @@
 //! first time. It must find a CPU for the process and later forget it.
 //!
 //! # Approach
-//! There are as many forkers as CPUs. Each of them forks one child after the other and waits for
-//! its end. Three children end at once, and the fourth runs /bin/true.
+//! There is one forker per CPU. Each forks one child after the other and waits for its end. Three
+//! children end immediately, and the fourth runs /bin/true.
 //!
 //! # Limits
 //! Most of the result is the cost of fork and exec themselves, which is the same under all
@@ -28,8 +28,8 @@ use std::time::{Duration, Instant};
 /// Entry of this workload in [`super::list`].
 pub const DESCRIPTION: Description = Description {
     name: "forks",
-    syntax: "forks or forks:FORKERS (1 to 256; as many as CPUs unless given)",
-    measures: "processes that are forked, three of four to end at once, one to run a program: births per second",
+    syntax: "forks or forks:FORKERS (1 to 256; one per CPU unless given)",
+    measures: "forked processes, three of four end immediately, one runs a program: forks per second",
     metrics: &["throughput_per_s"],
     with_pmu: &[],
 };
@@ -40,7 +40,7 @@ const PROGRAM: &str = "/bin/true";
 /// The workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forks {
-    /// Number of forkers, or None for as many as CPUs.
+    /// Number of forkers, or None for one per CPU.
     forkers: Option<usize>,
 }
 
@@ -57,8 +57,7 @@ impl Workload for Forks {
     }
 
     fn missing(&self) -> Option<String> {
-        (!Path::new(PROGRAM).exists())
-            .then(|| format!("{PROGRAM} is not there; install the package coreutils"))
+        (!Path::new(PROGRAM).exists()).then(|| format!("{PROGRAM} is missing; install the package coreutils"))
     }
 
     fn run(&self, env: &Env) -> Result<Measured> {

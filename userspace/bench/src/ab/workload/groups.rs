@@ -3,7 +3,7 @@
 //! Groups of processes that pass messages: `groups:N`. Based on the idea of hackbench.
 //!
 //! # Problem
-//! Many short wakeups at once, with more runnable processes than CPUs, show the cost of a
+//! Many short wakeups at the same time, with more runnable processes than CPUs, show the cost of a
 //! scheduler's queues and locks.
 //!
 //! # Approach
@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 pub const DESCRIPTION: Description = Description {
     name: "groups",
     syntax: "groups:N (1 to 20 groups of 20 processes)",
-    measures: "groups of ten senders and ten receivers that pass 400 messages a group and batch: time of a batch",
+    measures: "groups of ten senders and ten receivers that pass 400 messages per group and batch: time of a batch",
     metrics: &["time_ms"],
     with_pmu: &[],
 };
@@ -45,7 +45,7 @@ const SIDE: usize = 10;
 const ROUNDS: usize = 4;
 /// Size of a message, bytes.
 const MESSAGE: usize = 100;
-/// Minimum number of measured batches, also after the window.
+/// Minimum number of measured batches, even beyond the window.
 const MIN_BATCHES: usize = 3;
 /// Maximum time of a batch. A longer one has lost a process.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -129,11 +129,11 @@ impl Hall {
         while missing > 0 {
             if !readable(self.done.as_fd(), start + LIMIT)? {
                 let why = format!("{missing} receivers are not done after {} s", LIMIT.as_secs());
-                return Err(Error::failed("message passing", why + "; is a task starved by the scheduler?"));
+                return Err(Error::failed("message passing", why + "; does the scheduler starve a task?"));
             }
             let room = missing.min(bytes.len());
             match read(&self.done, &mut bytes[..room]).map_err(|e| Error::failed("message passing", e))? {
-                0 => return Err(Error::failed("message passing", "all processes ended before their time")),
+                0 => return Err(Error::failed("message passing", "all processes ended early")),
                 n => missing -= n,
             }
         }

@@ -121,7 +121,7 @@ impl Times {
     }
 }
 
-/// Run the interactive task, from the order to go until the end of the window.
+/// Run the interactive task, from the start order until the end of the window.
 fn live(times: Times, go: &AtomicU64, latencies: &SharedSeries) -> std::result::Result<(), Fault> {
     // By default, the kernel may wake a task 50 microseconds late to save energy. If this cannot be
     // changed, it applies to all arms.
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_overlaps_the_window_counts() {
+    fn latencies_that_overlap_the_window_count() {
         let s = Duration::from_secs;
         let times = Times { period: s(1), warmup: s(2), window: s(3) };
         let counted: Vec<u64> = (0..8).filter(|&at| times.counts(s(at), s(at))).collect();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Mixes of concurrent batch tasks: plain (`2compute+2chase`), forced onto other CPUs again and
-//! again (`shuffled+2compute+2chase`), or with memory on all NUMA nodes
-//! (`interleaved+2compute+2chase`).
+//! Mixes of concurrent batch tasks: plain (`2compute+2chase`), repeatedly forced onto other CPUs
+//! (`shuffled+2compute+2chase`), or with memory on all NUMA nodes (`interleaved+2compute+2chase`).
 //!
 //! # Problem
 //! On CPUs of unequal speed, the placement of tasks decides the amount of work done. A mix of tasks
@@ -19,9 +18,9 @@
 //! The tasks of [`crate::task`] and the figures of [`crate::mix`], one metric per figure.
 //!
 //! * `shuffled` balances the starts instead of sampling them. Every [`DEFAULT_PERIOD_MS`] within
-//!   one visit, all tasks are forced onto CPUs and released at once. From one start to the next,
-//!   every task advances by one CPU. A round has as many starts as there are CPUs, so each task has
-//!   started on each of them. Every round has another order of the tasks.
+//!   one visit, all tasks are forced onto CPUs and released immediately. From one start to the
+//!   next, every task advances by one CPU. A round has as many starts as there are CPUs, so each
+//!   task has started on each of them. Every round has another order of the tasks.
 //! * Tasks of `interleaved` start under the memory policy `MPOL_INTERLEAVE` over all online nodes,
 //!   which they inherit.
 //!
@@ -167,8 +166,8 @@ pub(super) fn figures(kinds: &[WorkKind], window: &Window, solo: &Solo) -> Resul
 pub const SHUFFLED: Description = Description {
     name: "shuffled",
     syntax: "shuffled+TASKS or shuffled:MS+TASKS (20 to 10000, default 250)",
-    measures: "batch tasks side by side that are put on other CPUs by force, and set free at once, every so many milliseconds: the mean \
-               over all starts, where a plain mix shows the luck of one",
+    measures: "batch tasks side by side that are forced onto other CPUs and released immediately, once per period: the mean \
+               over all starts, while a plain mix shows a single start",
     metrics: &SHUFFLED_METRICS,
     with_pmu: &[],
 };

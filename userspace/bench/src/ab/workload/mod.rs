@@ -10,8 +10,8 @@
 //! One trait, [`Workload`], covers everything that can be run. A workload has a text form. It names
 //! the solo rates that it needs and the parts that this machine lacks. It turns one run into
 //! metrics by registry name. [`parse`] makes a workload from its text form, and [`list`] describes
-//! all of them. The workloads are written here, so that their work is known. `program`
-//! runs programs of Debian, and `command` any command.
+//! all of them. The workloads are written here, so that their work is known. `program` runs Debian
+//! programs, and `command` any command.
 //!
 //! # Invariants
 //! * `parse(w.name())` is the same workload.

@@ -7,9 +7,9 @@
 //!
 //! # Approach
 //! Each program does about a second of work on eight CPUs of 600 and 240 MIPS, whose time is not
-//! stretched. Programs that measure themselves are judged by their own figure, others by their time.
-//! Files and libraries are in the guest's memory. Servers and their clients share a command, so that
-//! both end with it.
+//! stretched. Programs that measure themselves are judged by their own figure, others by their
+//! time. Files and libraries are in the guest's memory. Servers and their clients share a command,
+//! so that both end with it.
 //!
 //! # Limits
 //! Without the VM, the programs must be installed. Figures depend on their versions.
@@ -23,7 +23,7 @@ pub const DESCRIPTION: Description = Description {
     name: "program",
     syntax: "program:NAME such as program:xz; NAME is nginx, redis, sysbench, hackbench, xz, compile, openssl, \
              zstd, 7zip, python, sqlite, hackbench-pipes, cyclictest, switch or yield",
-    measures: "a program of Debian on about a second of work: its time, and its own figure if it has one",
+    measures: "a Debian program with about a second of work: its time, and its own figure if it has one",
     metrics: &["time_ms", "cpu_ms", "switches_per_s"],
     with_pmu: &[],
 };
@@ -54,7 +54,7 @@ const C_FILES: &str = "[ -d /tmp/c ] || { mkdir /tmp/c && for i in 1 2 3 4 5 6 7
     echo \"int f$j(int n) { int s = 0; for (int i = 0; i < n; i++) s += i % ($j + 3) * printf(\\\"%d\\\", s); return s; }\"; \
     done; } >/tmp/c/$i.c; done; }";
 
-/// All programs: first those of the quick suite.
+/// All programs, those of the quick suite first.
 pub const PROGRAMS: &[Packaged] = &[
     Packaged {
         name: "nginx",
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_program_can_be_read_and_is_listed() {
+    fn every_program_parses_and_is_listed() {
         for program in PROGRAMS {
             let figures = program.metrics.iter().filter(|text| text.parse::<Printed>().is_ok()).count();
             assert_eq!(figures, program.metrics.len(), "{}", program.name);

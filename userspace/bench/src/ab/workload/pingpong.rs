@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 pub const DESCRIPTION: Description = Description {
     name: "pingpong",
     syntax: "pingpong[:PAIRS][@CPU] such as pingpong, pingpong:4, pingpong@0 (1 to 256 pairs)",
-    measures: "pairs of processes that wake each other through pipes: what a context switch costs",
+    measures: "pairs of processes that wake each other through pipes: the cost of a context switch",
     metrics: &["throughput_per_s"],
     with_pmu: &["instructions_per_switch"],
 };
@@ -131,7 +131,7 @@ mod tests {
     use super::least;
 
     #[test]
-    fn what_a_scheduler_does_after_loading_is_not_the_idle_machines_work() {
+    fn work_after_loading_does_not_count_as_idle() {
         let mut rates = [150_000.0; 10];
         rates[..8].copy_from_slice(&[60e6, 30e6, 9e6, 1e6, 1e6, 1e6, 1e6, 1e6]);
         assert!((least(&rates) - 150_000.0).abs() < 1.0);

@@ -12,7 +12,7 @@
 //! repetitions.
 //!
 //! # Invariants
-//! A sample never changes after it was counted. Samples beyond the capacity are counted as dropped,
+//! A sample never changes after it is counted. Samples beyond the capacity are counted as dropped,
 //! and the detail of a result shows them.
 
 use crate::shared::Shared;
@@ -134,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_percentiles_and_one_no_spread() {
+    fn an_empty_series_has_no_percentiles_and_one_time_no_spread() {
         assert!(latency(&[], 0).unwrap_err().to_string().contains("lengthen"));
         assert!(spread(&[1]).unwrap_err().to_string().contains("lengthen"));
     }
 
     #[test]
-    fn the_time_is_what_its_description_says() {
+    fn the_time_agrees_with_its_description() {
         let metrics = spread(&[8_000_000, 9_000_000, 13_000_000]).unwrap();
         let about = crate::ab::metric::of("time_ms").about;
         assert!((metrics["time_ms"] - 10.0).abs() < 1e-9);

@@ -29,7 +29,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
 
-/// Minimum number of measured repetitions, also after the window. A spread needs a few.
+/// Minimum number of measured repetitions, even beyond the window. A spread needs a few.
 pub const MIN_REPETITIONS: u64 = 3;
 /// Maximum number of stored times of repetitions.
 const CAPACITY: usize = 1 << 16;
@@ -64,7 +64,7 @@ impl TeamBarrier {
         let generation = self.generation.load(Acquire);
         if self.arrived.fetch_add(1, AcqRel) + 1 == self.size {
             // Reset before the other threads are released, because the first of them may arrive
-            // again at once.
+            // again immediately.
             self.arrived.store(0, Relaxed);
             // Hold the lock: a thread that has read the old generation and is about to sleep must
             // not miss the change.
@@ -96,7 +96,7 @@ pub(super) trait TeamWork: Sync {
     fn join(&self, number: usize) -> Self::Member;
 
     /// Do one thread's share of a repetition, which may wait at the barrier. The caller waits at
-    /// the barrier once more after all threads have finished.
+    /// the barrier again after all threads have finished.
     fn repeat(&self, member: &mut Self::Member, barrier: &TeamBarrier);
 
     /// Prepare the next repetition. The leading thread calls this while the others wait.
@@ -197,7 +197,7 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     #[test]
-    fn nobody_passes_the_barrier_before_the_last_has_come() {
+    fn no_thread_passes_the_barrier_before_the_last_arrives() {
         const THREADS: u64 = 3;
         const ROUNDS: u64 = 200;
         let (barrier, arrivals) = (TeamBarrier::new(THREADS as usize), AtomicU64::new(0));

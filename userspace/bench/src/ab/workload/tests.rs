@@ -91,7 +91,7 @@ fn every_workload_yields_exactly_the_metrics_it_promises() {
 }
 
 #[test]
-fn sqlite_runs_where_it_is_installed_and_says_what_is_missing_elsewhere() {
+fn sqlite_runs_if_installed_and_otherwise_names_the_package() {
     let workload = parse("program:sqlite").unwrap();
     match workload.missing() {
         None => assert!(run_briefly("program:sqlite").metrics["time_ms"] > 0.0),
@@ -100,7 +100,7 @@ fn sqlite_runs_where_it_is_installed_and_says_what_is_missing_elsewhere() {
 }
 
 #[test]
-fn the_list_describes_what_parse_knows() {
+fn the_list_describes_every_workload_that_parses() {
     for description in list() {
         let text = match description.name {
             "mix" => "1compute",
@@ -121,7 +121,7 @@ fn the_list_describes_what_parse_knows() {
 }
 
 #[test]
-fn what_is_no_workload_is_refused_with_what_is_right() {
+fn invalid_workloads_are_refused_with_the_remedy() {
     for (text, remedy) in [
         ("", "pingpong"),
         ("tuba", "known are compute"),

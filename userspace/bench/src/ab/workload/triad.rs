@@ -3,7 +3,7 @@
 //! Kernels over long arrays: `triad:4`, `triad:4:6M`. Based on the idea of BabelStream.
 //!
 //! # Problem
-//! Threads bound by memory gain little from a fast CPU, and all of them wait for the last one.
+//! Memory-bound threads gain little from a fast CPU, and all of them wait for the last one.
 //!
 //! # Approach
 //! The five kernels are copy, mul, add, triad and dot. They run one after the other with a barrier
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_arrays_hold_what_arithmetic_says() {
+    fn the_arrays_hold_the_computed_values() {
         let triad = Triad::parse(":1:384").unwrap();
         let (mut part, barrier) = (triad.join(0), TeamBarrier::new(1));
         let [mut a, _, _] = FIRST;
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn all_threads_together_have_the_size_given() {
+    fn the_parts_add_up_to_the_given_size() {
         for text in [":1", ":4", ":4:6M"] {
             let triad = Triad::parse(text).unwrap();
             assert_eq!(triad.part() * triad.threads * 3 * 8, triad.bytes);

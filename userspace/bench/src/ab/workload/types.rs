@@ -62,7 +62,7 @@ pub trait Workload: fmt::Debug {
     fn run(&self, env: &Env) -> Result<Measured>;
 }
 
-/// Description of a workload, for users who choose one.
+/// Description of a workload for `bias-bench list`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Description {
     /// Beginning of the text form.
@@ -94,7 +94,9 @@ pub(super) fn count(text: &str, range: std::ops::RangeInclusive<usize>) -> Optio
 /// Check that all metrics are finite, because only finite ones can be compared.
 pub(super) fn measured(metrics: BTreeMap<String, f64>, detail: Value) -> Result<Measured> {
     match metrics.iter().find(|(_, value)| !value.is_finite()) {
-        Some((name, value)) => Err(Error::failed(name, format!("{value} is no result; lengthen the window"))),
+        Some((name, value)) => {
+            Err(Error::failed(name, format!("{value} is not a result; lengthen the window")))
+        }
         None => Ok(Measured { metrics, detail }),
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! Where the amp PMU exists, the instructions of the whole machine per wakeup are also counted.
 //! Those of the idle machine and of the work itself are subtracted. The detail has the cache lines
-//! that came from another CPU for each wakeup, on machines that track them (`transfer_ns=`).
+//! per wakeup that came from another CPU, on machines that track them (`transfer_ns=`).
 //!
 //! # Invariants
 //! A latency begins just before the wakeup is sent, and one clock measures it. Workers and message
@@ -40,8 +40,8 @@ use std::time::{Duration, Instant};
 /// Entry of this workload in [`super::list`].
 pub const DESCRIPTION: Description = Description {
     name: "wakeup",
-    syntax: "wakeup or wakeup:WORKERS (1 to 256; as many as CPUs unless given)",
-    measures: "a message thread wakes sleeping workers again and again: time from the wake-up to the worker's first \
+    syntax: "wakeup or wakeup:WORKERS (1 to 256; one per CPU unless given)",
+    measures: "a message thread wakes sleeping workers repeatedly: time from the wake-up to the worker's first \
                instruction, and the instructions that a wake-up costs",
     metrics: &["latency_p50_us", "latency_p99_us", "latency_p999_us"],
     with_pmu: &["instructions_per_wakeup"],
@@ -66,7 +66,7 @@ const NO_MORE: u64 = u64::MAX;
 /// The workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wakeup {
-    /// Number of workers, or None for as many as CPUs.
+    /// Number of workers, or None for one per CPU.
     workers: Option<usize>,
 }
 

@@ -5,12 +5,12 @@
  *
  * Problem
  * [Cui23] found that parallel programs vary with the OpenMP runtime, pinning
- * and SMT. Threads of our own would not show what the runtime does.
+ * and SMT. Own threads would not show the behaviour of the runtime.
  *
  * Approach
  * The compiler turns the pragmas into calls of its runtime, which is libgomp
  * with gcc. The program repeats one benchmark and prints the wall time of each
- * repetition [ns], one a line. The names follow EPCC's syncbench and
+ * repetition [ns], one per line. The names follow EPCC's syncbench and
  * schedbench, and BabelStream. The environment (OMP_NUM_THREADS, OMP_PLACES,
  * ...) sets the size and the places of the team.
  *
@@ -265,7 +265,7 @@ static const struct benchmark *find(const char *name)
 	return NULL;
 }
 
-/* Return a number of @least or more, or end the program. */
+/* Return a number of at least @least, or exit. */
 static long number(const char *text, long least)
 {
 	char *end;
@@ -309,7 +309,7 @@ static void fill(void)
 	}
 }
 
-/* Return true if @repetitions of @of had the result that is due. */
+/* Return true if @repetitions of @of gave the expected result. */
 static int is_right(const struct benchmark *of, long repetitions)
 {
 	const double *due = of->result;

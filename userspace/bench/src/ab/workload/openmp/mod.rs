@@ -4,13 +4,13 @@
 //!
 //! # Problem
 //! \[Cui23] measured programs of an OpenMP runtime. `barrier` and `triad` have its protocol, but
-//! their threads wait and start as this project wrote them. `bias-bench` is one file, also in a
-//! guest, and must start on machines without an OpenMP runtime.
+//! their threads start and wait in code of this project. `bias-bench` is one file, also in a guest,
+//! and must start on machines without an OpenMP runtime.
 //!
 //! # Approach
-//! The build compiled the program `constructs.c` against the runtime, and it is part of this
-//! program. A run writes it to memory and executes one [`Benchmark`] from there, with a team of the
-//! given size. `@pinned` gives each thread a CPU of its own, as `OMP_PLACES=threads` with
+//! The build compiles `constructs.c` against the runtime and embeds the result in this program. A
+//! run writes it to memory and executes one [`Benchmark`] from there, with a team of the given
+//! size. `@pinned` gives each thread a CPU of its own, as `OMP_PLACES=threads` with
 //! `OMP_PROC_BIND=close` does.
 //!
 //! # Invariants
@@ -44,11 +44,11 @@ pub const DESCRIPTION: Description = Description {
     with_pmu: &[],
 };
 
-/// Minimum number of measured repetitions, also after the window.
+/// Minimum number of measured repetitions, even beyond the window.
 const MIN_REPETITIONS: usize = 3;
 /// Constructs in a repetition on hardware. A machine that is n times slower gets an n-th of them.
 const CONSTRUCTS: f64 = 4000.0;
-/// Minimum of these constructs.
+/// Minimum number of constructs.
 const MIN_CONSTRUCTS: usize = 40;
 /// Rounds of four cycles in a construct: a tenth of a microsecond, EPCC's delay.
 pub const CONSTRUCT_ROUNDS: usize = 75;
@@ -169,7 +169,10 @@ impl FromStr for Benchmark {
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let (head, chunk) = text.split_once(':').map_or((text, None), |(head, chunk)| (head, Some(chunk)));
         let (name, family) = NAMES.into_iter().find(|(name, _)| *name == head).ok_or_else(|| {
-            format!("'{head}' is no OpenMP benchmark; known are {}", NAMES.map(|(name, _)| name).join(", "))
+            format!(
+                "'{head}' is not an OpenMP benchmark; known are {}",
+                NAMES.map(|(name, _)| name).join(", ")
+            )
         })?;
         let chunk = match chunk {
             None => 0,
@@ -209,7 +212,7 @@ pub fn missing_runtime() -> Option<String> {
 pub struct TeamRun<'a> {
     /// Name of the benchmark.
     pub benchmark: &'a str,
-    /// Iterations that a thread takes at once, or 0 for the default of the schedule.
+    /// Iterations that a thread takes at a time, or 0 for the default of the schedule.
     pub chunk: usize,
     /// Constructs in a repetition, iterations per thread, or numbers in an array.
     pub size: usize,
@@ -250,7 +253,7 @@ pub fn run_team(team: &TeamRun) -> Result<Vec<u64>> {
     command.arg(team.benchmark).args(numbers.iter().chain(&times).map(ToString::to_string));
     let what = format!("OpenMP benchmark {}", team.benchmark);
     let (text, _) = capture(&mut command, &what, team.warmup + team.window + GRACE).map_err(explained)?;
-    parse(&text, team.threads).ok_or_else(|| Error::failed(&what, "its output is not understood"))
+    parse(&text, team.threads).ok_or_else(|| Error::failed(&what, "its output cannot be parsed"))
 }
 
 /// Write the program to memory.
@@ -269,7 +272,7 @@ fn explained(error: Error) -> Error {
     let remedy = if text.contains("cannot open shared object file") {
         "; install the OpenMP runtime (Debian: libgomp1, Fedora and Arch: libgomp)"
     } else if text.contains("exit status: 3") {
-        "; the benchmark computed a wrong result: is the machine sound?"
+        "; the benchmark computed a wrong result: check the hardware"
     } else if text.contains("exit status: 4") {
         "; free memory or give a smaller --bytes"
     } else {
@@ -320,14 +323,13 @@ mod tests {
 
     #[test]
     fn a_missing_runtime_is_named() {
-        let loader =
-            "x: exit status: 127, its last words were 'libgomp.so.1: cannot open shared object file'";
+        let loader = "x: exit status: 127, its last line is 'libgomp.so.1: cannot open shared object file'";
         assert!(explained(Error::Runtime(loader.into())).to_string().contains("libgomp1"));
         assert_eq!(explained(Error::Runtime("other".into())).to_string(), "other");
     }
 
     #[test]
-    fn the_program_refuses_what_it_does_not_know() {
+    fn the_program_refuses_unknown_benchmarks_and_sizes() {
         let run = |benchmark, size| {
             run_team(&TeamRun {
                 benchmark,
