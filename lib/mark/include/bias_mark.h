@@ -17,8 +17,8 @@
  *	measure	count what each section stalls on. At the end of the process,
  *		write the control-flow graph (PREFIX.dot, PREFIX.svg) and the
  *		profile (PREFIX.toml), where BIAS_MARK_OUT is the prefix
- *	hint	announce the section to scx_bias, by the profile that
- *		BIAS_MARK_PROFILE names
+ *	hint	announce the section's class to scx_bias, as given by the
+ *		profile that BIAS_MARK_PROFILE names
  *
  * A program that is compiled with BIAS_MARK_OFF contains no marks and needs no
  * library.
@@ -37,14 +37,14 @@ extern "C" {
 /* A place in the code. It must live until the process ends. */
 struct bias_section {
 	const char *name; /* UTF-8. Places with one name are one section */
-	unsigned int set; /* of the library; initially 0 */
+	unsigned int set; /* for the library only; initially 0 */
 };
 
 /* End the calling thread's section, and begin @section. */
 void bias_mark(struct bias_section *section);
 
 /*
- * Write the graph and the profile of what was measured so far. Return 0, or -1
+ * Write the graph and the profile of all measurements so far. Return 0, or -1
  * if the mode is not `measure` or a file cannot be written.
  */
 int bias_mark_write(void);

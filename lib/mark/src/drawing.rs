@@ -3,12 +3,12 @@
 //! The control-flow graph as DOT, for graphviz, and as a picture in SVG.
 //!
 //! # Approach
-//! The picture puts the sections below each other, in the order of their CPU time. Arcs on the
-//! right lead down, arcs on the left lead up. Width shows calls, colour the miss rate: the redder,
-//! the more misses. The outline of a section shows its class.
+//! The picture stacks the sections in the order of their CPU time. Arcs on the right lead down,
+//! arcs on the left lead up. Width shows calls, colour the miss rate: the redder, the more misses.
+//! The outline of a section shows its class.
 //!
 //! # Invariants
-//! Names cannot break either format, whatever characters they have.
+//! No name breaks either format, whatever its characters.
 //!
 //! # Limits
 //! The picture shows the first [`MAX_DRAWN`] sections. DOT has all of them.
@@ -43,7 +43,7 @@ pub fn dot(graph: &Graph) -> String {
     text + "}\n"
 }
 
-/// Return what was counted, in words.
+/// Return the counts in words.
 fn summary(counts: &Counts) -> String {
     let mut text = format!("{} calls, {:.1} us", counts.calls, mean(counts.time_ns, counts.calls) / 1000.0);
     if let (Some(cpi), Some(rate)) = (counts.cpi(), counts.miss_rate()) {
@@ -57,7 +57,7 @@ fn mean(sum: u64, calls: u64) -> f64 {
     sum as f64 / calls.max(1) as f64
 }
 
-/// Return the colour of a miss rate: grey without any, red from 3 % on.
+/// Return the colour of a miss rate: grey without misses, red from 3 % on.
 fn colour(counts: &Counts) -> String {
     let part = (counts.miss_rate().unwrap_or(0.0) / 0.03).clamp(0.0, 1.0);
     format!(
@@ -106,7 +106,7 @@ fn arc(text: &mut String, from: usize, to: usize, counts: &Counts) {
     let (start, end) = (middle(from), middle(to));
     let reach = (20 + 14 * from.abs_diff(to)).min(SIDE - 8);
     let (x, out) = if to > from { (SIDE + BOX.0, SIDE + BOX.0 + reach) } else { (SIDE, SIDE - reach) };
-    // A section that repeats has a loop of some height.
+    // The arc of a section that repeats is a loop.
     let (start, end) = if from == to { (start - 8, end + 8) } else { (start, end) };
     let stroke = 1.0 + (counts.calls.max(1) as f64).log10();
     let _ = writeln!(
@@ -142,7 +142,7 @@ fn section_box(text: &mut String, row: usize, name: &str, section: &SectionSum, 
     );
 }
 
-/// Return a text without characters that mean something in XML or that XML forbids.
+/// Escape the characters that mean something in XML, and replace those that XML forbids.
 fn escape(text: &str) -> String {
     let escaped = |c: char| match c {
         '&' => "&amp;".to_owned(),
@@ -188,7 +188,7 @@ mod tests {
             }
             let svg = svg(&graph, |_| Class::Neutral);
             let edges = graph.edges().count();
-            // All that opens a tag is ours.
+            // No name opens a tag.
             prop_assert_eq!(svg.matches('<').count(), 5 + 4 * edges + 5 * edges);
             // Quotes that are not escaped come in pairs.
             let dot = dot(&graph).replace("\\\\", "").replace("\\\"", "");

@@ -4,11 +4,11 @@
 //! what it counted in between.
 //!
 //! # Problem
-//! A section is known by its first mark alone. Where it ends depends on the path that the program
-//! takes, and so does what it stalls on [Werling18].
+//! Only its first mark identifies a section. Its end depends on the path that the program takes,
+//! and so do its stalls [Werling18].
 //!
 //! # Approach
-//! An edge sums up what was counted from one mark to the next. A section is the sum of its outgoing
+//! An edge sums up the counts from one mark to the next. A section is the sum of its outgoing
 //! edges. Its *value* is the mean of the miss rates of those edges, weighted by their calls.
 //!
 //! # Invariants
@@ -20,13 +20,13 @@
 
 use std::collections::BTreeMap;
 
-/// Most edges of a graph. A program that makes up names would fill the memory otherwise.
+/// Most edges of a graph. A program that generates names would otherwise fill the memory.
 pub const MAX_EDGES: usize = 10_000;
 
-/// Name of the section before a thread's first mark, and of what follows its last one.
+/// Name of the section before a thread's first mark, and of the one after its last section.
 pub const OUTSIDE: &str = "(outside)";
 
-/// What was counted on an edge, or in a section.
+/// Counts of an edge or a section.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Times that the edge was taken.
@@ -75,7 +75,7 @@ pub struct SectionSum {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Graph<'a> {
     edges: BTreeMap<(&'a str, &'a str), Counts>,
-    /// Transitions that found no place.
+    /// Calls of edges beyond [`MAX_EDGES`].
     pub lost: u64,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Graph<'a> {
         self.edges.iter().map(|((from, to), counts)| (*from, *to, counts))
     }
 
-    /// Return the sections that were left, in the order of their names.
+    /// Return the sections that a thread has left, in the order of their names.
     pub fn sections(&self) -> BTreeMap<&'a str, SectionSum> {
         let mut sections = BTreeMap::<&str, SectionSum>::new();
         let mut weights = BTreeMap::<&str, f64>::new();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_graph_counts_what_it_loses() {
+    fn a_full_graph_counts_dropped_calls() {
         let mut graph = Graph::default();
         let names: Vec<String> = (0..MAX_EDGES + 5).map(|at| format!("{at:05}")).collect();
         for name in &names {

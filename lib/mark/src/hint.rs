@@ -14,8 +14,8 @@
 //! agent, or after its end, no mark yields. A child process has a connection of its own.
 //!
 //! # Limits
-//! The classes of CPUs are those of the start of the process. A process that outlives the agent has
-//! no hints under the next one. The first mark waits for the agent's answer, a second at most.
+//! A process reads the classes of CPUs once, when it starts. A process that outlives the agent
+//! does not connect to the next one. The first mark waits at most a second for the agent's answer.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -39,13 +39,13 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The hints of this process's threads, which the kernel side reads.
 static TABLE: [AtomicU32; SLOTS] = [const { AtomicU32::new(0) }; SLOTS];
-/// CPUs that are slow. None is while there is no agent, and then no mark yields.
+/// CPUs that are slow. Without an agent no CPU is, so that no mark yields.
 static SLOW: [AtomicBool; MAX_CPUS] = [const { AtomicBool::new(false) }; MAX_CPUS];
 /// True if the agent reads the table.
 static CONNECTED: AtomicBool = AtomicBool::new(false);
 /// Socket to the agent, -1 without one.
 static SOCKET: AtomicI32 = AtomicI32::new(-1);
-/// Forks that lead to this process, and those of the process that last tried to connect.
+/// Number of forks that lead to this process, and to the one that last tried to connect.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 static TRIED: AtomicU32 = AtomicU32::new(0);
 /// Class of each section.
@@ -55,7 +55,7 @@ static CLASSES: OnceLock<HashMap<String, Class>> = OnceLock::new();
 #[repr(C)]
 pub struct Section {
     name: *const c_char,
-    /// What a mode keeps of the section, 0 before its first mark.
+    /// The mode's state of the section, 0 before its first mark.
     set: AtomicU32,
 }
 
@@ -63,7 +63,7 @@ pub struct Section {
 unsafe impl Sync for Section {}
 
 impl Section {
-    /// Return a section of that name.
+    /// Return a section of this name.
     pub const fn new(name: &'static CStr) -> Self {
         Section { name: name.as_ptr(), set: AtomicU32::new(0) }
     }
@@ -78,7 +78,7 @@ impl Section {
     }
 }
 
-/// What a thread knows of itself.
+/// State of a thread.
 #[derive(Clone, Copy)]
 struct Thread {
     forks: u32,
@@ -104,7 +104,7 @@ pub fn start() -> bool {
         say(&format!("no hints: {reason}"));
         return false;
     }
-    // SAFETY: the function is valid until the process ends, for the library stays loaded.
+    // SAFETY: the function is valid until the process ends, because the library stays loaded.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     true
 }
@@ -126,7 +126,7 @@ fn classes() -> std::result::Result<HashMap<String, Class>, String> {
     Ok(profile.classes())
 }
 
-/// Give the agent the address of the table.
+/// Send the agent the address of the table.
 fn connect() -> std::result::Result<(), String> {
     let path = std::env::var_os("BIAS_MARK_SOCKET").unwrap_or_else(|| wire::PATH.into());
     let answer = ask(Path::new(&path)).map_err(|error| {
@@ -136,8 +136,8 @@ fn connect() -> std::result::Result<(), String> {
     match status {
         Status::Accepted => {}
         Status::Full => return Err("too many processes with marks are running".into()),
-        Status::Namespace => return Err("the process is in another pid namespace than scx_bias".into()),
-        Status::Unknown => return Err("scx_bias has another version than libbias_mark".into()),
+        Status::Namespace => return Err("the process is not in the pid namespace of scx_bias".into()),
+        Status::Unknown => return Err("scx_bias and libbias_mark have different versions".into()),
     }
     for (slow, cpu) in slow.zip(&SLOW) {
         cpu.store(slow, Relaxed);
@@ -159,13 +159,14 @@ fn ask(path: &Path) -> Result<[u8; ANSWER_BYTES]> {
     Ok(answer)
 }
 
-/// Forget the parent's connection. A fork may hold any lock, so take none.
+/// Forget the parent's connection. Take no lock, because another thread may have held it at the
+/// fork.
 extern "C" fn in_child() {
     disconnect();
     FORKS.fetch_add(1, Relaxed);
 }
 
-/// Close the connection. Marks yield no more.
+/// Close the connection. Marks no longer yield.
 fn disconnect() {
     CONNECTED.store(false, Relaxed);
     SLOW.iter().for_each(|cpu| cpu.store(false, Relaxed));
@@ -209,11 +210,11 @@ fn class_of(section: &Section) -> u32 {
     class
 }
 
-/// Return what a thread at its first mark knows. In a child process, connect first.
+/// Return the state of a thread at its first mark. In a child process, connect first.
 #[cold]
 fn enter(forks: u32) -> Thread {
     if TRIED.swap(forks, Relaxed) != forks {
-        // The parent has told the reason, if there is one.
+        // The parent has printed the reason of a failure.
         let _ = connect();
     }
     Thread { forks, tid: nix::unistd::gettid().as_raw().unsigned_abs(), word: 0 }
@@ -244,7 +245,7 @@ fn migrate() {
 fn has_hung_up() -> bool {
     let mut byte = 0u8;
     let flags = libc::MSG_DONTWAIT | libc::MSG_PEEK;
-    // SAFETY: the buffer has the length that is given.
+    // SAFETY: the buffer has the given length.
     let got = unsafe { libc::recv(SOCKET.load(Relaxed), (&raw mut byte).cast(), 1, flags) };
     got == 0 || (got < 0 && Error::last_os_error().kind() != std::io::ErrorKind::WouldBlock)
 }

@@ -4,15 +4,15 @@
 //!
 //! # Problem
 //! Counters show what a section of code stalls on only after some time, so a thread that changes
-//! its behaviour runs on the wrong kind of core for tens of milliseconds. The program knows at once
-//! which section begins, but not which core suits it.
+//! its behaviour runs on the wrong kind of core for tens of milliseconds. The program knows
+//! immediately which section begins, but not which core suits it.
 //!
 //! # Approach
 //! A program marks where sections begin. One run in mode `measure` counts per section, and writes
 //! the control-flow graph and a profile. Later runs in mode `hint` announce each section's class.
-//! The thesis has three libraries of one interface, of which the loader takes one. Here one library
-//! has three modes, and the environment selects one: there is nothing to install in three versions
-//! or to preload. `include/bias_mark.h` describes the interface of C programs.
+//! The thesis has three libraries with one interface, and the loader takes one of them. Here one
+//! library has three modes, and the environment selects one: users neither install three versions
+//! nor preload one. `include/bias_mark.h` describes the interface of C programs.
 //!
 //! # Invariants
 //! A mark never fails, blocks or changes what the program computes. Where something is missing, one
@@ -50,7 +50,7 @@ macro_rules! mark {
     }};
 }
 
-/// Modes. Nothing is known before the first mark.
+/// Modes. The mode is unknown before the first mark.
 const UNKNOWN: u8 = 0;
 const NONE: u8 = 1;
 const MEASURE: u8 = 2;
@@ -69,7 +69,7 @@ pub fn mark(section: &'static Section) {
     }
 }
 
-/// Write the graph and the profile of what was measured so far. Return false if the mode is not
+/// Write the graph and the profile of all measurements so far. Return false if the mode is not
 /// `measure` or a file cannot be written.
 pub fn write() -> bool {
     MODE.load(Relaxed) == MEASURE && recording::write()
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn bias_mark(section: *const Section) {
     }
 }
 
-/// C: write what was measured.
+/// C: write the graph and the profile.
 #[unsafe(no_mangle)]
 pub extern "C" fn bias_mark_write() -> c_int {
     if write() { 0 } else { -1 }
@@ -118,7 +118,7 @@ fn choose() -> u8 {
         Some("hint") => NONE,
         _ => {
             say(&format!(
-                "BIAS_MARK={} is no mode: marks do nothing; use measure, hint or none",
+                "BIAS_MARK={} is not a mode: marks do nothing; use measure, hint or none",
                 wanted.to_string_lossy()
             ));
             NONE

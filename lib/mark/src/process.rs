@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What the library learns from the process, and tells its user: messages, and the build ID of the
-//! running program, which the linker made from its contents.
+//! Messages to the user, and the build ID of the running program, which the linker made from its
+//! contents.
 
 use std::ffi::{c_int, c_void};
 use std::io::Write as _;
@@ -77,21 +77,21 @@ mod tests {
     }
 
     #[test]
-    fn the_id_is_found_behind_other_notes() {
+    fn the_build_id_is_found_behind_other_notes() {
         let notes = [note(1, b"Linux\0", b"12345"), note(3, b"GNU\0", &[0xab, 0xcd]), note(5, b"", b"")];
         assert_eq!(build_id(&notes.concat()), Some([0xab, 0xcd].as_slice()));
         assert_eq!(build_id(&notes[0]), None);
     }
 
     #[test]
-    fn the_linker_gave_this_program_one() {
+    fn this_program_has_a_build_id() {
         let id = own_build_id();
         assert!(id.len() >= 16 && id.chars().all(|c| c.is_ascii_hexdigit()), "{id}");
     }
 
     proptest! {
         #[test]
-        fn no_notes_are_too_strange(notes in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn malformed_notes_do_not_panic(notes in prop::collection::vec(any::<u8>(), 0..64)) {
             build_id(&notes);
         }
     }

@@ -10,16 +10,15 @@
 //!
 //! # Approach
 //! Sort the values. The threshold is the geometric mean of the two neighbours that differ by the
-//! largest factor. Values below [`FLOOR`] count as that much.
+//! largest factor. Values below [`FLOOR`] count as [`FLOOR`].
 //!
 //! # Invariants
-//! What is written reads back as the same profile. No text makes [`Profile::parse`] panic. A
-//! profile that was written by another program is refused. There are values on both sides of a
-//! threshold. It does not depend on the order of the values. Sections of about equal values have
-//! none.
+//! A written profile reads back unchanged. No text makes [`Profile::parse`] panic, and it refuses
+//! the profile of another program. There are values on both sides of a threshold. It does not
+//! depend on the order of the values. Sections of about equal values have none.
 //!
 //! # Limits
-//! The gap says where sections differ most, not where a fast core begins to pay.
+//! The gap shows where sections differ most, not where a fast core begins to pay.
 
 use std::collections::HashMap;
 
@@ -29,11 +28,11 @@ use crate::graph::{Graph, OUTSIDE};
 
 /// Version of the format.
 const VERSION: u32 = 1;
-/// Longest profile that is read [bytes].
+/// Longest profile that the library reads [bytes].
 pub const MAX_BYTES: u64 = 4 << 20;
 
-/// Misses per instruction below which a section executes, whatever the exact value: with 300 cycles
-/// for a miss, one in 1000 instructions costs less than a third of a cycle for each.
+/// Misses per instruction below which a section executes: at 300 cycles for a miss, one in 1000
+/// instructions costs less than a third of a cycle per instruction.
 const FLOOR: f64 = 1e-3;
 /// Least factor between two sections that differ.
 const LEAST_FACTOR: f64 = 2.0;
@@ -52,10 +51,10 @@ pub enum Class {
 /// Reason to refuse a profile.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// It is no profile.
+    /// It is not a profile.
     #[error("it is damaged ({0}); measure again")]
     Damaged(String),
-    /// Its version is not known.
+    /// Its version is unknown.
     #[error("it has version {0}, this library reads version {VERSION}; measure again")]
     Version(u32),
     /// It belongs to another program.
@@ -118,14 +117,14 @@ impl Profile {
 
     /// Return the profile as TOML.
     pub fn text(&self) -> String {
-        // Neither the types nor the values of a profile can fail.
+        // No profile fails to serialize.
         toml::to_string(self).unwrap_or_default()
     }
 
     /// Read a profile of the program with this build ID.
     ///
     /// # Errors
-    /// Fail if the text is no profile, of another version or of another program.
+    /// Fail if the text is not a profile of this version and program.
     pub fn parse(text: &str, build_id: &str) -> Result<Self, Refusal> {
         let damaged = |error: toml::de::Error| Refusal::Damaged(error.message().replace('\n', " "));
         let profile: Profile = toml::from_str(text).map_err(damaged)?;
@@ -137,7 +136,7 @@ impl Profile {
         }
         let mut numbers = profile.sections.iter().filter_map(|s| s.misses_per_instruction);
         if !numbers.all(is_rate) || !profile.threshold.is_none_or(is_rate) {
-            return Err(Refusal::Damaged("a rate is no number from 0 on".into()));
+            return Err(Refusal::Damaged("a rate is negative or not a number".into()));
         }
         Ok(profile)
     }
@@ -225,15 +224,15 @@ mod tests {
         let refused = |text: &str, build_id: &str| Profile::parse(text, build_id).unwrap_err().to_string();
         assert!(refused(&text, "cd").contains("another build of the program (ab)"));
         assert!(refused(&text.replace("version = 1", "version = 7"), "ab").contains("version 7"));
-        assert!(refused(&text.replace("0.04", "nan"), "ab").contains("no number"));
-        assert!(refused(&text.replace("0.04", "-1.0"), "ab").contains("no number"));
+        assert!(refused(&text.replace("0.04", "nan"), "ab").contains("not a number"));
+        assert!(refused(&text.replace("0.04", "-1.0"), "ab").contains("not a number"));
         for cut in [0, 5, text.rfind('=').unwrap_or(0)] {
             let refusal = refused(&text[..cut], "ab");
             assert!(refusal.contains("measure again") && !refusal.contains('\n'), "{refusal}");
         }
     }
 
-    /// Listing 5.2 of the thesis, which sets the threshold to 0.01: three sections are above.
+    /// Listing 5.2 of the thesis, which sets the threshold to 0.01: three sections exceed it.
     const MYSQL: [f64; 7] = [0.0226868, 0.02721, 0.004393, 0.005928, 0.00366238, 0.018912, 0.004121];
 
     #[test]
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_that_are_alike_have_none() {
+    fn sections_that_are_alike_have_no_threshold() {
         assert_eq!(gap([]), None);
         assert_eq!(gap([0.5]), None);
         assert_eq!(gap([0.02, 0.03, 0.025]), None);
@@ -268,7 +267,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_reads_back(
+        fn a_written_profile_reads_back_unchanged(
             sections in prop::collection::vec((".*", any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()), 0..8)
         ) {
             let mut graph = Graph::default();
@@ -282,7 +281,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_too_strange(text in ".*", build_id in "[0-9a-f]*") {
+        fn no_text_makes_parsing_panic(text in ".*", build_id in "[0-9a-f]*") {
             let _ = Profile::parse(&text, &build_id);
         }
     }

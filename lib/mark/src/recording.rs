@@ -4,8 +4,8 @@
 //!
 //! # Approach
 //! A mark reads the thread's counters when it begins and when it ends, so that its own work belongs
-//! to no section. What was counted goes to an edge of the process's graph. The thread's end closes
-//! its last section, and the end of the process writes the files.
+//! to no section. The counts go to an edge of the process's graph. The thread's end closes its last
+//! section, and the end of the process writes the files.
 //!
 //! # Invariants
 //! A child process has a graph of its own and writes files of its own, with its pid in their names.
@@ -13,7 +13,7 @@
 //!
 //! # Limits
 //! Sections that are open in other threads at the end of the process are not counted. A process
-//! that ends by a signal or by `_exit()` writes only what it asked for by `bias_mark_write()`.
+//! that ends by a signal or by `_exit()` writes files only if it calls `bias_mark_write()`.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -31,10 +31,10 @@ use crate::thread_counters::{Reading, ThreadCounters};
 
 type Shared = Mutex<Graph<'static>>;
 
-/// The graph of this process. A fork may hold the lock of the parent's, so a child gets another
-/// one.
+/// The graph of this process. The parent's may be locked at the fork, so a child gets another one.
 static GRAPH: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
-/// Forks that lead to this process. A thread that has another number has the parent's counters.
+/// Number of forks that lead to this process. A thread with another number has the parent's
+/// counters.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// The section that a thread is in.
@@ -50,11 +50,11 @@ thread_local! {
     static OPEN: RefCell<Option<Open>> = const { RefCell::new(None) };
 }
 
-/// Prepare the process: its graph, what its children do, and its end.
+/// Prepare the process: its graph, and its handlers of fork and exit.
 pub fn start() {
     use_new_graph();
-    // SAFETY: all functions are valid until the process ends, for this library is not unloaded: it
-    // has thread-local data with destructors.
+    // SAFETY: all functions are valid until the process ends. The thread-local data of this library
+    // has destructors, so the loader never unloads it.
     unsafe {
         libc::pthread_atfork(None, None, Some(in_child));
         libc::atexit(at_exit);
@@ -83,7 +83,7 @@ fn with_graph<R>(act: impl FnOnce(&mut Graph<'static>) -> R) -> Option<R> {
 
 /// Begin the section `name` in the calling thread.
 pub fn mark(name: &'static str) {
-    // A thread that ends has no section any more.
+    // A thread that is ending has no section.
     let _ = OPEN.try_with(|open| {
         let Ok(mut open) = open.try_borrow_mut() else { return };
         match &mut *open {
@@ -91,7 +91,7 @@ pub fn mark(name: &'static str) {
                 open.close(name);
                 open.begin(name);
             }
-            // The child of a fork drops what it inherited, without counting it.
+            // A child process drops the section that it inherited without counting it.
             open => {
                 if let Some(inherited) = open.take() {
                     std::mem::forget(inherited);
@@ -118,7 +118,7 @@ impl Open {
         self.counters.as_mut().and_then(|counters| counters.read().ok())
     }
 
-    /// Count the section, which the section `next` follows.
+    /// Count the section that ends where `next` begins.
     fn close(&mut self, next: &'static str) {
         let now = self.read();
         let mut counts =
@@ -142,7 +142,7 @@ fn tell_why_blind(error: &std::io::Error) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         say(&format!(
-            "no counters ({error}): sections have times only, and no class; where the CPU has counters, \
+            "no counters ({error}): sections have only times and no class; where the CPU has counters, \
              sysctl kernel.perf_event_paranoid=2 permits them"
         ));
     });
@@ -154,7 +154,7 @@ fn thread_time_ns() -> u64 {
     time.map_or(0, |time| time.as_nanos().try_into().unwrap_or(u64::MAX))
 }
 
-/// Write the files of what was measured so far. Return false if one cannot be written.
+/// Write the files of all measurements so far. Return false if one cannot be written.
 pub fn write() -> bool {
     let Some(graph) = with_graph(|graph| graph.clone()) else { return false };
     if graph.edges().next().is_none() {
@@ -185,7 +185,7 @@ pub fn write() -> bool {
     written.is_ok()
 }
 
-/// Write a file in full, or leave what is there.
+/// Write a file completely, or leave the old one.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let unfinished = path.with_added_extension("part");
     std::fs::write(&unfinished, text)?;

@@ -4,12 +4,12 @@
 //!
 //! # Approach
 //! There is one group of perf events for each type of core. A group counts only while the thread
-//! runs on its cores, and the sum counts everywhere. User space alone is counted, which needs no
-//! privilege up to kernel.perf_event_paranoid=2. The emulated machine has a PMU of its own, which
-//! counts all.
+//! runs on its cores, and the sum counts everywhere. The groups count only user space, which needs
+//! no privilege up to kernel.perf_event_paranoid=2. The emulated machine has a PMU of its own,
+//! which counts the kernel, too.
 //!
 //! # Limits
-//! If perf multiplexes the groups, counts are scaled by the time that they ran.
+//! If perf multiplexes the groups, counts are estimates, scaled by the time that the group ran.
 
 use std::fs::File;
 use std::io::{Error, Read, Result};

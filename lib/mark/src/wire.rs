@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What a marked process and the agent of scx_bias say to each other, once per process.
+//! Messages between a marked process and the agent of scx_bias, one exchange per process.
 //!
 //! The process sends the address of its table of hints, whose layout `bias/hint.h` defines. The
-//! agent answers with a status and the classes of the CPUs, and keeps the connection: its end is
-//! the end of the process, or of the agent.
+//! agent answers with a status and the classes of the CPUs, and keeps the connection, which ends
+//! with the process or the agent.
 
 /// Socket of the agent.
 pub const PATH: &str = "/run/scx_bias-marks/socket";
@@ -17,7 +17,7 @@ pub const REQUEST_BYTES: usize = 16;
 /// Length of an answer [bytes].
 pub const ANSWER_BYTES: usize = 1 + MAX_CPUS;
 
-/// Mark of a request, and its version.
+/// Magic number and version of a request.
 const MAGIC: u32 = 0x6d61_7201;
 
 /// Answer of the agent.
@@ -53,7 +53,7 @@ impl Request {
         bytes
     }
 
-    /// Return the request that these bytes are. None if they are none.
+    /// Return the request in these bytes. None if they hold another message.
     pub fn decode(bytes: &[u8; REQUEST_BYTES]) -> Option<Self> {
         let word = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let table = u64::from_ne_bytes(bytes.get(8..16)?.try_into().ok()?);
@@ -61,7 +61,7 @@ impl Request {
     }
 }
 
-/// Return the bytes of an answer. `slow` are the slow CPUs.
+/// Return the bytes of an answer. `slow` lists the slow CPUs.
 pub fn answer(status: Status, slow: impl IntoIterator<Item = u32>) -> [u8; ANSWER_BYTES] {
     let mut bytes = [0; ANSWER_BYTES];
     bytes[0] = status as u8;
@@ -73,7 +73,7 @@ pub fn answer(status: Status, slow: impl IntoIterator<Item = u32>) -> [u8; ANSWE
     bytes
 }
 
-/// Return the status and for each CPU whether it is slow.
+/// Return the status, and for each CPU true if it is slow.
 pub fn decode_answer(bytes: &[u8; ANSWER_BYTES]) -> (Status, impl Iterator<Item = bool> + '_) {
     let status = match bytes[0] {
         0 => Status::Accepted,
@@ -104,7 +104,7 @@ mod tests {
         }
 
         #[test]
-        fn other_bytes_are_no_request(bytes in any::<[u8; REQUEST_BYTES]>()) {
+        fn other_bytes_are_not_a_request(bytes in any::<[u8; REQUEST_BYTES]>()) {
             prop_assume!(bytes[..4] != MAGIC.to_ne_bytes());
             prop_assert_eq!(Request::decode(&bytes), None);
         }

@@ -9,10 +9,10 @@
 //!
 //! # Approach
 //!
-//! This crate's build script checks for all dependencies at once and names the missing ones with
-//! the commands that install them. It has no dependencies, so it runs early. All crates of this
-//! project with build scripts depend on it. It searches as the other tools do: libclang like
-//! clang-sys, headers with the C compiler, programs on `PATH`.
+//! This crate's build script checks for all dependencies and names the missing ones with the
+//! commands that install them. It has no dependencies, so it runs early. All crates of this project
+//! with build scripts depend on it. It searches as the other tools do: libclang like clang-sys,
+//! headers with the C compiler, programs on `PATH`.
 //!
 //! # Limits
 //!
@@ -111,11 +111,11 @@ pub fn compiler(here: &Path) -> Result<(), Missing> {
     match clang_version(&String::from_utf8_lossy(&output.stdout)) {
         Some(version) if version >= LEAST_CLANG => Ok(()),
         Some(version) => Err(format!(
-            "{needed}: {} is clang {version}, {LEAST_CLANG} or later is needed; unset BPF_CLANG to have one found",
+            "{needed}: {} is clang {version}, {LEAST_CLANG} or later is needed; unset BPF_CLANG to search for one",
             program.display()
         )),
         None => {
-            Err(format!("{needed}: {} is no clang; unset BPF_CLANG to have one found", program.display()))
+            Err(format!("{needed}: {} is not clang; unset BPF_CLANG to search for one", program.display()))
         }
     }
 }

@@ -35,7 +35,7 @@ fn taken(path: &str) -> String {
 }
 
 #[test]
-fn the_newest_of_any_name_gets_the_arguments() {
+fn the_newest_clang_of_any_name_gets_the_arguments() {
     let directory = programs(&[
         ("clang", "Debian clang version 14.0.6"),
         ("clang-18", "clang version 18.1.8"),
@@ -47,7 +47,7 @@ fn the_newest_of_any_name_gets_the_arguments() {
 }
 
 #[test]
-fn a_plain_clang_will_do_and_versions_are_numbers() {
+fn a_plain_clang_is_found_and_versions_compare_as_numbers() {
     let fedora = programs(&[("clang", "clang version 21.1.0 (Fedora 21.1.0-1.fc43)")]);
     let old = programs(&[("clang-19", "clang version 19.1.0"), ("clang-100", "clang version 100.0.0git")]);
     let (fedora, old) = (fedora.path().to_string_lossy(), old.path().to_string_lossy());
@@ -56,7 +56,7 @@ fn a_plain_clang_will_do_and_versions_are_numbers() {
 }
 
 #[test]
-fn of_equal_ones_the_first_on_the_path_is_taken() {
+fn of_equal_versions_the_first_on_path_wins() {
     let [first, second] =
         [("clang", "clang version 20.1.0"), ("clang-20", "clang version 20.1.0")].map(|one| programs(&[one]));
     let (first, second) = (first.path().to_string_lossy(), second.path().to_string_lossy());
@@ -65,7 +65,7 @@ fn of_equal_ones_the_first_on_the_path_is_taken() {
 }
 
 #[test]
-fn what_is_too_old_or_no_clang_is_told() {
+fn programs_that_are_too_old_or_not_clang_are_reported() {
     let directory = programs(&[("clang", "Debian clang version 14.0.6"), ("clang-22", "gcc 22")]);
     let output = find(&directory.path().to_string_lossy(), &[]);
     let text = String::from_utf8(output.stderr).unwrap();
@@ -90,7 +90,7 @@ fn check(variables: &[(&str, &str)]) -> (bool, String) {
 }
 
 #[test]
-fn a_machine_with_everything_passes_by_any_name_of_the_compiler() {
+fn a_complete_machine_passes_with_any_compiler_name() {
     let directory = programs(&[
         ("make", "GNU Make 4.3"),
         ("pkg-config", "1.8.1"),
@@ -114,7 +114,7 @@ fn a_machine_with_everything_passes_by_any_name_of_the_compiler() {
 }
 
 #[test]
-fn everything_that_is_missing_is_named_at_once_with_four_commands() {
+fn all_missing_dependencies_are_listed_with_four_commands() {
     let directory = programs(&[("make", "GNU Make 4.3")]);
     let path = directory.path().to_str().unwrap();
     let (passes, text) = check(&[("PATH", path), ("LIBCLANG_PATH", "/nowhere"), ("CC", "/bin/false")]);

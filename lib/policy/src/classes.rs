@@ -54,8 +54,8 @@ const EXCHANGES: u32 = 999;
 const GIVE_UP: u32 = 20;
 
 /// Least mean ratio between classes, less one, in external stalls [permille]. Equal CPUs differed
-/// by 5 to 12 % where the memory loop got other physical pages, of which a cache keeps more or
-/// fewer. That difference lasts, so a significance test cannot separate it from a slower CPU.
+/// by 5 to 12 % where the memory loop got other physical pages, because a cache keeps more or fewer
+/// of them. That difference lasts, so a significance test cannot separate it from a slower CPU.
 pub const PLACEMENT_PERMILLE: u32 = 200;
 
 /// Conditions under which a split counts.

@@ -121,7 +121,7 @@ fn costs_alone_split_by_effect() {
 }
 
 #[test]
-fn similarity_tells_near_cpus_apart_and_equal_ones_not() {
+fn similarity_separates_near_cpus_but_not_equal_ones() {
     let cpus = machine(&[1.0, 1.0, 1.04], 0.02, 11);
     let pair = |a: usize, b: usize| similarity(&cpus[a].times[0], &cpus[b].times[0]).unwrap();
     assert!(pair(0, 1).alike(), "{:?}", pair(0, 1));
@@ -134,7 +134,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn what_placement_of_pages_makes_is_no_class(
+    fn page_placement_alone_makes_no_class(
         external in prop::collection::vec(1.0f64..1.15, 2..9), seed in 1u64..1000, min_effect_permille in 1u32..=30,
     ) {
         let equal = vec![1.0; external.len()];

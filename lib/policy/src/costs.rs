@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Costs of the CPUs, and the parts of which they consist.
+//! Costs of the CPUs, and their parts.
 //!
 //! # Problem
 //!
-//! Calibration, recalibration and the audit of swaps each know a part of what a CPU costs. If each
+//! Calibration, recalibration and the audit of swaps each know a part of a CPU's costs. If each
 //! wrote a table of its own, the last one would undo the others.
 //!
 //! # Approach
@@ -32,8 +32,8 @@
 //! * Learned factors apply last, to the slow CPUs of these classes. The result is cut to the range
 //!   of a cost.
 //!
-//! Example: a slow CPU has execute cost 2500. It runs at half of its clock, and swaps have taught a
-//! factor of 900. If a fast CPU keeps its clock, the cost is 2500 x 2000 x 900 permille = 4500.
+//! Example: a slow CPU has execute cost 2500. It runs at half of its clock, and the factor learned
+//! from swaps is 900. If a fast CPU keeps its clock, the cost is 2500 x 2000 x 900 permille = 4500.
 //!
 //! # Invariants
 //!
@@ -127,7 +127,7 @@ impl Costs {
     }
 
     /// Set the clock factors of all CPUs, in the order of the table [permille], and classify the
-    /// CPUs again. Do nothing if that gives no valid table.
+    /// CPUs again. Do nothing if the resulting table is invalid.
     pub fn set_clocks(&mut self, clock_permille: Vec<u32>) {
         if let Some(clocked) = clocked(&self.calibrated, &clock_permille, &self.clocked) {
             self.version += u64::from(clocked != self.clocked);
@@ -142,7 +142,7 @@ impl Costs {
     }
 
     /// Add a CPU with the calibrated entry `new`, scaled by a clock factor. Return None and do
-    /// nothing if the CPU is in the table already, or that gives no valid table.
+    /// nothing if the CPU is in the table already, or the resulting table is invalid.
     pub fn add(&mut self, new: CpuCapacity, clock_permille: u32) -> Option<()> {
         let at = self.calibrated.cpus.binary_search_by_key(&new.cpu, |entry| entry.cpu).err()?;
         let mut joined = self.clone();
@@ -160,8 +160,8 @@ impl Costs {
 }
 
 /// Return `calibrated` with its costs scaled to clock factors [permille]. The classes follow from
-/// the costs and the classes of `present`, a table of the same CPUs. Return None if that is no
-/// valid table.
+/// the costs and the classes of `present`, a table of the same CPUs. Return None if the result is
+/// invalid.
 fn clocked(
     calibrated: &CapacityTable,
     clock_permille: &[u32],

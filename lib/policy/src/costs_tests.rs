@@ -24,7 +24,7 @@ fn the_example_of_the_module_is_true() {
 }
 
 #[test]
-fn a_cpu_that_leaves_the_slow_class_leaves_its_factors() {
+fn a_cpu_that_leaves_the_slow_class_loses_its_factors() {
     let mut costs = Costs::new(table());
     costs.set_learned([1100; 3]);
     costs.set_clocks(vec![3000, 1000, 1000, 1000]);
@@ -34,11 +34,11 @@ fn a_cpu_that_leaves_the_slow_class_leaves_its_factors() {
 }
 
 #[test]
-fn what_would_break_the_table_changes_nothing() {
+fn input_that_would_break_the_table_changes_nothing() {
     let mut costs = Costs::new(table());
     costs.set_clocks(vec![0, 1000, 1000, 1000]);
     costs.set_clocks(vec![2000]);
-    assert_eq!(costs.add(cpu(3, Fast), 1000), None, "it is there");
+    assert_eq!(costs.add(cpu(3, Fast), 1000), None, "already present");
     assert_eq!(costs.add(cpu(4, Fast), 0), None);
     assert_eq!(costs.add(cpu(u32::MAX, Fast), 1000), None);
     assert_eq!(costs, Costs::new(table()));
@@ -75,7 +75,7 @@ fn one_component_at_twice_its_least_effect_splits_a_machine() {
 }
 
 #[test]
-fn no_clock_no_costs() {
+fn without_clocks_there_are_no_costs() {
     assert_eq!(scaled(&[[1000; 3]], &[0]), None);
     assert_eq!(scaled(&[[1000; 3]], &[]), None);
     assert_eq!(

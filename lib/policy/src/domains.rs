@@ -3,17 +3,17 @@
 //! Domains: the CPUs whose tasks wait in common DSQs (`bpf/queue.bpf.h`).
 //!
 //! # Problem
-//! A task should wait for the CPUs of its cache. But a cache of one or two cores is no reason to
-//! wait: its tasks queue behind each other beside idle CPUs, and each cache serves its tasks at
-//! another pace. Many virtual machines and Arm servers show such a cache for each core. Where each
-//! class of CPUs has a cache of its own, a task could change its class only by leaving its cache.
+//! A task should wait for the CPUs of its cache. But a cache of one or two cores is not worth the
+//! wait: its tasks queue behind each other beside idle CPUs, and each cache serves its tasks at a
+//! pace of its own. Many virtual machines and Arm servers show such a cache for each core. Where
+//! each class of CPUs has a cache of its own, a task could change class only by leaving its cache.
 //!
 //! # Approach
 //! A domain begins as a last-level cache. A cache of one core counts as none: such cores of a node
 //! share domains of up to [`MOST_ALONE`]. Then the smallest domain of fewer than [`FEWEST_CORES`]
-//! joins the smallest other one of its node, until none is left. At last a domain that lacks a
-//! class joins one that lacks the other class, or one that has both if they have [`MOST_MIXED`]
-//! cores together.
+//! joins the smallest other one of its node, until none is left. Finally a domain that lacks a
+//! class joins one that lacks the other class, or one that has both if they have at most
+//! [`MOST_MIXED`] cores together.
 //!
 //! # Invariants
 //! A domain consists of whole caches of one node. If a node has two domains, each has
@@ -21,8 +21,8 @@
 //! have both are too large.
 //!
 //! # Limits
-//! Which caches are near each other is not known: neighbours by number join. Classes count as they
-//! are when the scheduler starts.
+//! The distance between caches is unknown: neighbours by number join. Classes count as they are
+//! when the scheduler starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,14 +70,14 @@ impl Joined {
     }
 }
 
-/// Take over the caches of `from`.
+/// Move the caches of `from` to `into`.
 fn join(into: &mut Joined, from: Joined) {
     into.caches.extend(from.caches);
     into.cores.extend(from.cores);
     into.classes.extend(from.classes);
 }
 
-/// Let the single cores of each node share groups of about equal size.
+/// Join the single cores of each node to groups of about equal size.
 fn join_single_cores(groups: Vec<Joined>) -> Vec<Joined> {
     let (alone, mut joined): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| group.cores.len() == 1);
     let mut nodes: BTreeMap<u32, Vec<Joined>> = BTreeMap::new();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_as_users_have_them() {
+    fn typical_machines_get_useful_domains() {
         let (fast, slow) = (Class::Fast, Class::Slow);
         assert_eq!(of_cpus(&[(0, fast, 8), (0, fast, 8)])[7..9], [0, 1], "two large caches stay");
         assert_eq!(of_cpus(&[(0, fast, 1); 8]), [0; 8], "a virtual machine");

@@ -330,7 +330,7 @@ fn measured_speedup(table: &CapacityTable, cpus: &[CpuLoops], name: Loop) -> Opt
         sound.then(|| times.iter().sum::<f64>() / times.len() as f64)
     };
     let ratio = mean_ns(Class::Slow)? / mean_ns(Class::Fast)?;
-    // A ratio beyond the largest cost is no ratio of times.
+    // A ratio beyond the largest cost cannot be right.
     (ratio.is_finite() && ratio > 0.0 && ratio * 1000.0 <= f64::from(ffi::BIAS_COST_MAX)).then_some(ratio)
 }
 

@@ -104,7 +104,7 @@ fn a_machine_with_exact_counters_is_predicted_exactly() {
 }
 
 #[test]
-fn half_of_the_stalls_left_out_is_made_up_for() {
+fn the_scale_compensates_for_uncounted_stalls() {
     let half = |truth: Truth| Truth { external_counts: Some(0.5), internal_counts: Some(0.25), ..truth };
     let model = model(&[half(FAST), half(SLOW)]);
     assert_eq!(model.cpus[1].external, Some(Scale::Fitted(2000)));
@@ -138,7 +138,7 @@ fn without_internal_counts_only_random_branches_are_wrong() {
 }
 
 #[test]
-fn a_counter_that_stays_at_zero_is_still_and_not_used() {
+fn a_counter_that_stays_at_zero_is_not_used() {
     let dead = Truth { internal_counts: Some(0.0), ..SLOW };
     let fitted = model(&[FAST, dead]).cpus[1];
     assert_eq!((fitted.external, fitted.internal), (Some(Scale::Fitted(1000)), Some(Scale::Still)));
@@ -155,7 +155,7 @@ fn a_counter_that_stays_at_zero_is_still_and_not_used() {
 }
 
 #[test]
-fn a_counter_of_something_else_is_found_out() {
+fn a_counter_of_something_else_is_detected() {
     let mut machine = loops(&[FAST, SLOW]);
     for sample in &mut machine[0].loops {
         // Externally a tenth of the cycles in every loop; internally one count per loop.

@@ -4,7 +4,7 @@
 //!
 //! # Problem
 //!
-//! A program is to run on N CPUs for as long as it lives (`golden-run` in \[Reif20\], section 4.1).
+//! A program is to run on N CPUs until it ends (`golden-run` in \[Reif20\], section 4.1).
 //! An order by measured speed alone picks badly. Equal speeds measure slightly different, so chance
 //! could give two threads the two siblings of one core, or caches that they do not share.
 //!
@@ -103,11 +103,11 @@ pub struct Rule {
     pub whole_cores: bool,
 }
 
-/// Error: fewer CPUs fit the rule than the caller asked for.
+/// Error: fewer CPUs fit the rule than the caller requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{wanted} CPUs are asked for and there are {available}")]
+#[error("{wanted} CPUs are requested and {available} available")]
 pub struct TooFew {
-    /// CPUs requested; 1 when the caller asked for all and there is none.
+    /// CPUs requested; 1 when the caller requested all and there is none.
     pub wanted: usize,
     /// CPUs that fit the rule.
     pub available: usize,

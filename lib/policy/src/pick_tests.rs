@@ -34,7 +34,7 @@ fn smt(costs: &[u32], per_llc: u32) -> CapacityTable {
 }
 
 #[test]
-fn the_fastest_by_the_component_asked_for() {
+fn the_requested_component_decides_which_cpus_are_fastest() {
     let cpus = vec![entry(0, [1500, 1000, 1200]), entry(1, [1000, 1900, 1100]), entry(2, [1200, 1600, 1000])];
     let table = CapacityTable { cpus };
     let by = |by| numbers(&table, &[0, 1, 2], &Rule { by, ..EXECUTE }, 3);
@@ -87,7 +87,7 @@ fn a_thread_of_a_shared_core_is_the_least_useful() {
 }
 
 #[test]
-fn a_slower_core_comes_after_a_sibling_that_loses_nothing_unless_whole_cores_are_asked_for() {
+fn a_slower_core_ranks_after_a_lossless_sibling_unless_cores_are_whole() {
     let table = smt(&[1000, 1000, 1100, 1100], 4);
     let all = [0, 1, 2, 3];
     assert_eq!(numbers(&table, &all, &EXECUTE, 3), [0, 1, 2]);
@@ -104,7 +104,7 @@ fn the_least_useful_are_the_slowest_and_share_a_core() {
 }
 
 #[test]
-fn nothing_to_pick_from_is_too_few() {
+fn without_fitting_cpus_a_pick_fails() {
     let table = CapacityTable { cpus: vec![entry(0, [1000; 3])] };
     let none = Err(TooFew { wanted: 1, available: 0 });
     assert_eq!(pick(&table, &[], &EXECUTE, None), none);
@@ -191,7 +191,7 @@ fn fitting<'a>(table: &'a CapacityTable, allowed: &[u32], rule: &Rule) -> Vec<&'
 
 proptest! {
     #[test]
-    fn as_many_as_asked_for_each_once_and_all_of_them_allowed(
+    fn the_pick_has_the_requested_number_of_distinct_allowed_cpus(
         (table, allowed) in choice(costs()), rule in rules(), count in 1usize..30,
     ) {
         let fitting = fitting(&table, &allowed, &rule);
@@ -232,7 +232,7 @@ proptest! {
         }
     }
 
-    /// Every set of as many CPUs has less throughput, or more by less than the resolution.
+    /// Every other set of `count` CPUs has less throughput, or more by less than the resolution.
     #[test]
     fn no_other_cpus_do_more_work(
         cores in prop::collection::vec((1000u32..5000, 1000u32..2500), 1..6), count in 1usize..10,
@@ -264,7 +264,7 @@ proptest! {
     }
 
     #[test]
-    fn of_a_whole_core_the_better_sibling_is_taken((table, allowed) in choice(costs()), rule in rules()) {
+    fn the_better_sibling_of_a_whole_core_is_picked((table, allowed) in choice(costs()), rule in rules()) {
         let rule = Rule { whole_cores: true, ..rule };
         for taken in pick(&table, &allowed, &rule, None).unwrap_or_default() {
             for sibling in fitting(&table, &allowed, &rule).into_iter().filter(|entry| entry.core == taken.core) {

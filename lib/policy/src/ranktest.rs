@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_cannot_be_tested() {
+    fn refuses_samples_that_cannot_be_tested() {
         assert_eq!(anderson_darling(&[&[1.0, 2.0, 3.0]]), None);
         assert_eq!(anderson_darling(&[&[1.0, 2.0, 3.0], &[]]), None);
         assert_eq!(anderson_darling(&[&[1.0; 9], &[1.0; 9]]), None);

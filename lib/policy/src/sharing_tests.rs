@@ -84,7 +84,7 @@ proptest! {
     }
 
     #[test]
-    fn a_dearer_slow_core_or_a_better_sibling_never_turns_it_down(
+    fn a_costlier_slow_core_or_a_better_sibling_never_reverses_the_choice(
         threads in 2u32..=8, shared in SHARED_NONE..=SHARED_MAX, fast in 1000u32..=COST_MAX, slow in 1000u32..=COST_MAX,
         dearer in 0u32..=1000, better in 0u32..=1000,
     ) {
@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn no_core_slower_than_a_thread_adds_loses_and_none_of_the_same_speed_wins(
+    fn a_core_of_the_same_speed_goes_before_any_sibling(
         threads in 0u32..=8, shared in any::<u32>(), cost in 1u32..=COST_MAX,
     ) {
         prop_assert!(!fast_sibling_first(threads, shared, cost, cost));

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn costs_refuse_what_is_no_time() {
+    fn times_that_are_not_positive_give_no_costs() {
         assert_eq!(costs_from_times(&[]), None);
         assert_eq!(costs_from_times(&[1.0, 0.0]), None);
         assert_eq!(costs_from_times(&[1.0, f64::NAN]), None);

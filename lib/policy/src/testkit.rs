@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! The made-up machine that tests of this crate and of the agent share: two fast CPUs and two slow
-//! ones, as in the asymmetric VM. Nothing else uses it, so no program contains it.
+//! The machine that tests of this crate and of the agent share: two fast CPUs and two slow ones, as
+//! in the asymmetric VM. Only tests use it, so no program contains it.
 
 use crate::table::{COMPONENTS, CapacityTable, Class, CpuCapacity};
 

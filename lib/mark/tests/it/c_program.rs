@@ -41,7 +41,7 @@ fn marks_that_are_compiled_out_need_no_library() {
 }
 
 #[test]
-fn an_unknown_mode_is_one_line() {
+fn an_unknown_mode_is_reported_in_one_line() {
     let (directory, program) = compile(&[]);
     let said = complaints(&run(&program, &[], &[("BIAS_MARK", "meassure")]));
     assert!(said.len() == 1 && said[0].contains("use measure, hint or none"), "{said:?}");
@@ -52,7 +52,7 @@ fn an_unknown_mode_is_one_line() {
 fn measuring_writes_the_graph_and_the_profile_of_all_threads() {
     let (directory, program) = compile(&[]);
     let said = complaints(&run(&program, &[], &[("BIAS_MARK", "measure")]));
-    // Without counters one line says so.
+    // Without counters the library prints one line.
     assert!(said.len() <= 1 && said.iter().all(|line| line.contains("perf_event_paranoid")), "{said:?}");
     assert_eq!(files(&directory), ["marked", "marked.dot", "marked.svg", "marked.toml"]);
     let path = |extension| directory.path().join("marked").with_extension(extension);
@@ -75,12 +75,12 @@ fn a_child_process_has_a_profile_of_its_own() {
         .iter()
         .map(|name| sections(&directory.path().join(name)).iter().map(|(_, calls)| calls).sum())
         .collect();
-    // That of the child has its pid in its name and comes first.
+    // The child's has a pid in its name and comes first.
     assert_eq!(calls, [100, 200]);
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_one_line() {
+fn an_unwritable_directory_is_reported_in_one_line() {
     let (directory, program) = compile(&[]);
     let environment = [("BIAS_MARK", "measure"), ("BIAS_MARK_OUT", "/nowhere/out")];
     let said = complaints(&run(&program, &[], &environment));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! A marked C program with a made-up agent, which shows what the library tells the real one.
+//! A marked C program with a fake agent, which records the library's requests.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixListener;
@@ -29,7 +29,7 @@ fn agent(path: &Path, processes: usize, answer: Vec<u8>) -> JoinHandle<Vec<Reque
     })
 }
 
-/// Measure the program, and give its sections the values that divide them.
+/// Measure the program, and set the values in its profile so that the threshold divides them.
 fn profile(program: &Path, odd: f64) -> PathBuf {
     run(program, &[], &[("BIAS_MARK", "measure")]);
     let path = program.with_extension("toml");
@@ -73,7 +73,7 @@ fn without_an_agent_one_line_says_so() {
 }
 
 #[test]
-fn a_refusal_is_one_line() {
+fn a_refusal_is_reported_in_one_line() {
     let (_directory, program) = compile(&[]);
     let profile = profile(&program, 0.02);
     for (status, cause) in [(Status::Full, "too many"), (Status::Namespace, "pid namespace")] {
@@ -87,7 +87,7 @@ fn a_refusal_is_one_line() {
 }
 
 #[test]
-fn a_profile_that_does_not_fit_is_one_line() {
+fn an_unusable_profile_is_reported_in_one_line() {
     let (_directory, program) = compile(&[]);
     let path = profile(&program, 0.02);
     let good = std::fs::read_to_string(&path).unwrap();

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-/// Maximum number of tasks of which data is kept.
+/// Maximum number of tasks whose waits are kept.
 pub const MAX_TASKS: usize = 4096;
 
 /// Durations of waits.
@@ -18,7 +18,7 @@ pub struct BackoffLimits {
     pub base_ns: u64,
     /// Longest wait [ns].
     pub max_ns: u64,
-    /// Time after a wait that lowers the level by one [ns]; 0 resets the level at once.
+    /// Time after a wait that lowers the level by one [ns]; 0 resets the level immediately.
     pub forgive_ns: u64,
 }
 

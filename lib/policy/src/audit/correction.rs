@@ -16,9 +16,9 @@
 //! is corrected.
 //!
 //! One factor for all components could be estimated best, but would be wrong. It could not correct
-//! the cost of execution without spoiling that of stalls, which is near 1. Swaps live on that very
-//! difference. So each component has a factor `f[k]`, and the model is `y = sum of phi[k] * f[k]`
-//! with `phi[k] = stack[k] * slow[k] / time(stack, fast)`.
+//! the cost of execution without spoiling that of stalls, which is near 1. Swaps depend on exactly
+//! that difference. So each component has a factor `f[k]`, and the model is
+//! `y = sum of phi[k] * f[k]` with `phi[k] = stack[k] * slow[k] / time(stack, fast)`.
 //!
 //! Each step goes along `phi` and so changes only factors about which the sample has information. A
 //! component that no swapped task has keeps its calibrated cost exactly. Two components that always

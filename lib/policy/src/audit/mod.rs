@@ -133,7 +133,7 @@ pub enum Unjudged {
     #[error("a task ran too little before or after the swap; it may have slept or ended")]
     TooShort,
     /// A task did no work, which is impossible for a running task.
-    #[error("no instructions were counted; the CPU has no counters, or they are taken: see scx_bias check")]
+    #[error("no instructions were counted; the CPU's counters are missing or in use: see scx_bias check")]
     NoWork,
 }
 

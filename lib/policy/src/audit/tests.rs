@@ -55,7 +55,7 @@ fn judged(experiment: &Experiment) -> Outcome {
 }
 
 #[test]
-fn what_comes_as_predicted_paid() {
+fn a_swap_that_gains_as_predicted_paid() {
     let outcome = judged(&experiment(2500, 905));
     // (0.4 * 2.5 + 1.0 * 0.905) / 1.4 - 1
     assert_eq!((outcome.verdict, outcome.measured_permille, outcome.net_permille), (Verdict::Paid, 361, 361));
@@ -64,7 +64,7 @@ fn what_comes_as_predicted_paid() {
 }
 
 #[test]
-fn who_falls_short_has_failed() {
+fn tasks_that_fall_short_have_failed() {
     let cases = [
         // (up, down) -> verdict, failed tasks
         ((1000, 905), Verdict::Regretted, [true, false]),
@@ -99,7 +99,7 @@ fn time_lost_counts_against_the_swap() {
     let mut costly = experiment(2500, 905);
     costly.up.lost_ns = 100 * MS;
     let outcome = judged(&costly);
-    // The loop did its 2.5 in twice the time.
+    // The loop did 2.5 times the work in twice the time.
     assert_eq!(
         (outcome.measured_permille, outcome.net_permille, outcome.verdict),
         (361, 4, Verdict::Neutral)
@@ -108,7 +108,7 @@ fn time_lost_counts_against_the_swap() {
 }
 
 #[test]
-fn too_little_seen_is_not_judged() {
+fn short_runs_and_runs_without_work_are_not_judged() {
     let mut short = experiment(2500, 905);
     short.down.after.ran_ns = MIN_RAN_NS - 1;
     assert_eq!(short.judge(), Err(Unjudged::TooShort));
@@ -119,7 +119,7 @@ fn too_little_seen_is_not_judged() {
 }
 
 #[test]
-fn samples_are_slowdowns_of_either_way() {
+fn samples_are_slowdowns_in_both_directions() {
     let samples = experiment(2500, 800).samples();
     assert_eq!(samples.len(), 2);
     assert!((samples[0].slowdown - 2.5).abs() < 1e-9 && (samples[1].slowdown - 1.25).abs() < 1e-9);
@@ -128,7 +128,7 @@ fn samples_are_slowdowns_of_either_way() {
 }
 
 #[test]
-fn an_audit_draws_every_consequence() {
+fn a_conclusion_updates_waits_factors_and_totals() {
     let mut audit = Audit::default();
     let now = 1_000_000 * MS;
     let record = audit.conclude(&experiment(1000, 905), now);
@@ -155,7 +155,7 @@ fn an_audit_draws_every_consequence() {
 }
 
 #[test]
-fn records_survive_being_written() {
+fn records_survive_serialization() {
     let ending = Ending::Judged(judged(&experiment(2500, 905)));
     for ending in [ending, Ending::Unjudged(Unjudged::TooShort)] {
         let record = Record { number: 1, at_ns: 7, swap: swap(), lost_ns: 3, ending };
@@ -251,7 +251,7 @@ proptest! {
     }
 
     #[test]
-    fn each_failure_waits_longer_up_to_the_bound(limits in any_backoff_limits(), failures in 1u32..80, now in 0u64..1 << 40) {
+    fn each_failure_lengthens_the_wait_up_to_the_bound(limits in any_backoff_limits(), failures in 1u32..80, now in 0u64..1 << 40) {
         let mut backoff = Backoff::default();
         prop_assert_eq!(backoff.until_ns(&limits), 0);
         let mut last = 0;
@@ -267,7 +267,7 @@ proptest! {
     }
 
     #[test]
-    fn time_forgives_and_what_paid_never_delays(limits in any_backoff_limits(), history in prop::collection::vec((any::<bool>(), 0u64..200_000 * MS), 1..40)) {
+    fn time_forgives_and_a_swap_that_paid_never_delays(limits in any_backoff_limits(), history in prop::collection::vec((any::<bool>(), 0u64..200_000 * MS), 1..40)) {
         let (mut backoff, mut now) = (Backoff::default(), 0u64);
         for (paid, pause) in history {
             now += pause;
@@ -332,7 +332,7 @@ fn noise(seed: &mut u64) -> f64 {
 proptest! {
     /// Property 1: no sample moves the factors further from the truth.
     #[test]
-    fn without_noise_no_sample_takes_it_further_away(
+    fn without_noise_no_sample_increases_the_error(
         truth in any_truth(),
         start in prop::array::uniform3(500u32..=2000),
         samples in prop::collection::vec((any_stack(), prop::array::uniform3(1000u32..=8000)), 1..60),
@@ -348,7 +348,7 @@ proptest! {
 
     /// Property 2: the factors converge to the truth.
     #[test]
-    fn without_noise_it_finds_the_truth(truth in any_truth(), start in prop::array::uniform3(500u32..=2000), lean in 600u32..=1000) {
+    fn without_noise_the_factors_converge_to_the_truth(truth in any_truth(), start in prop::array::uniform3(500u32..=2000), lean in 600u32..=1000) {
         let mut correction = Correction::new(start);
         for turn in 0..1500 {
             let sample = sample(mixed(lean, turn), SLOW_COST);
@@ -361,7 +361,7 @@ proptest! {
     /// Property 3: noise of +-10 % has a deviation of 5.8 %. A quarter of it (the root of a
     /// fifteenth) remains: 1.5 %. The test allows five times that.
     #[test]
-    fn under_noise_it_stays_near_the_truth(truth in any_truth(), lean in 700u32..=1000, seed in any::<u64>()) {
+    fn under_noise_the_factors_stay_near_the_truth(truth in any_truth(), lean in 700u32..=1000, seed in any::<u64>()) {
         let (mut correction, mut seed) = (Correction::default(), seed);
         for turn in 0..600 {
             let sample = sample(mixed(lean, turn), SLOW_COST);
@@ -378,7 +378,7 @@ proptest! {
     /// Property 4: stacks are counted on either class and converted by the corrected costs, as the
     /// kernel side does.
     #[test]
-    fn it_finds_the_truth_though_stacks_change_with_it(truth in prop::array::uniform3(0.7f64..=1.5), lean in 700u32..=1000) {
+    fn the_factors_converge_although_stacks_depend_on_them(truth in prop::array::uniform3(0.7f64..=1.5), lean in 700u32..=1000) {
         let mut correction = Correction::default();
         let fast = [1000; 3];
         let real = |k: usize| f64::from(SLOW_COST[k]) * truth[k] / 1000.0;
@@ -407,7 +407,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_learnt_factors_stay_in_bounds(
+    fn factors_stay_in_bounds_for_any_samples(
         start in any::<[u32; 3]>(),
         samples in prop::collection::vec((any::<[u32; 3]>(), any::<[u32; 3]>(), any::<[u32; 3]>(), any::<f64>()), 1..60),
         cost in any::<[u32; 3]>(),
@@ -424,7 +424,7 @@ proptest! {
 
     /// The components' contributions to the time on the slow CPU add up to the formula.
     #[test]
-    fn coefficients_are_the_formula_taken_apart(stack in any_stack(), cost in prop::array::uniform3(1000u32..=8000)) {
+    fn coefficients_sum_to_the_formula(stack in any_stack(), cost in prop::array::uniform3(1000u32..=8000)) {
         let sample = sample(stack, cost);
         let whole = f64::from(time_permille(stack, cost)) / f64::from(time_permille(stack, sample.fast_cost_permille));
         prop_assert!((measured(&sample, [1.0; 3]) - whole).abs() < 0.004);
@@ -440,11 +440,11 @@ fn a_factor_ends_at_its_bound() {
     }
     assert_eq!(correction.factors_permille(), [2000, 1000, 1000]);
     assert_eq!(corrected(SLOW_COST, correction.factors_permille()), [5000, 1580, 1100]);
-    assert!(correction.error_permille() > 200, "what cannot be corrected is still reported");
+    assert!(correction.error_permille() > 200, "the remaining error is still reported");
 }
 
 #[test]
-fn what_no_task_has_keeps_its_calibrated_cost() {
+fn a_component_that_no_task_has_keeps_its_calibrated_cost() {
     let mut correction = Correction::default();
     for _ in 0..100 {
         correction.learn(&CostSample { slowdown: 1.5, ..sample([700, 0, 300], SLOW_COST) });
@@ -455,7 +455,7 @@ fn what_no_task_has_keeps_its_calibrated_cost() {
 }
 
 #[test]
-fn what_says_nothing_is_left_out() {
+fn samples_without_information_are_ignored() {
     let mut correction = Correction::default();
     for slowdown in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         correction.learn(&CostSample { slowdown, ..sample([1000, 0, 0], SLOW_COST) });

@@ -3,11 +3,11 @@
 //! The speeds of the CPUs of a table, from their readings, and the entries of CPUs that come online
 //! after the table was measured.
 //!
-//! Only the time of the execute loop is known of such a CPU. The calibrated CPU with the nearest
-//! time stands for the new one. The new CPU gets that entry, scaled by the ratio of the times, as
-//! if it were the same CPU at another clock. So the entry is exact for a core like the others. For
-//! a core of a new type only the cost of execution is right: its cost of external stalls is that of
-//! the CPU that stands for it. Then the CPUs are classified again ([`Costs::add`]).
+//! For such a CPU only the time of the execute loop is known. The new CPU gets the entry of the
+//! calibrated CPU with the nearest time, scaled by the ratio of the times, as if it were the same
+//! CPU at another clock. So the entry is exact for a core like the others. For a core of a new type
+//! only the cost of execution is right: its cost of external stalls is that of the calibrated CPU.
+//! Then the CPUs are classified again ([`Costs::add`]).
 
 use super::state::{Cause, CpuState, Evidence, FASTEST, FRESH_MS, Gauge, SLOWEST, TOLERANCE, Trigger};
 use crate::costs::{Costs, SAME};
@@ -165,7 +165,7 @@ impl Recal {
         }
     }
 
-    /// Take readings in and update the clocks of `costs`. Return the entries that changed; none if
+    /// Process readings and update the clocks of `costs`. Return the entries that changed; none if
     /// the table did not change.
     pub fn step(&mut self, now_ms: u64, samples: &[Sample], costs: &mut Costs) -> Vec<Change> {
         for sample in samples {

@@ -18,21 +18,21 @@
 //! |---|---|---|
 //! | [`Evidence::Cycles`] | cycles per time counted while tasks ran | faster, or the CPU was busy |
 //! | [`Evidence::Spot`] | time of a step of the execute loop | cycles are not counted, or off |
-//! | [`Evidence::Limit`] | share of the clock that a policy leaves | there is neither of the two |
+//! | [`Evidence::Limit`] | share of the clock that a policy leaves | there is no other evidence |
 //!
 //! Fewer cycles count only for a busy CPU, because a governor slows other CPUs by choice.
 //!
 //! * A filter: a ratio counts after several consecutive readings that were off by more than 4 % in
-//!   the same direction. Their median becomes the new ratio. A CPU that changes
-//!   too often needs more readings.
+//!   the same direction. Their median becomes the new ratio. A CPU that changes too often needs
+//!   more readings.
 //! * [`scaled`](crate::costs::scaled): the clock scales execution and stalls inside the core, which
 //!   are cycles. Stalls outside the core take the same time at any clock. The asymmetric VM
 //!   (`tests/ampvm`) does the same: a throttled vCPU keeps internal stalls in cycles and external
 //!   ones in ns.
-//! * A CPU without a recent reading follows the others of its class. The clocks of a package rise
-//!   and fall together with the number of busy cores, and idle cores must not appear faster for
-//!   that. It follows upwards only if its last reading agreed with its class. It follows downwards
-//!   only two or more other CPUs, because a single one may be hot by itself.
+//! * A CPU without a recent reading follows the others of its class. The number of busy cores
+//!   changes all clocks of a package, and idle cores must not appear faster because of that. A CPU
+//!   follows upwards only if its last reading agreed with its class. It follows downwards only two
+//!   or more other CPUs, because a single one may be hot by itself.
 //! * [`Recal::join`]: a spot check supplies the entry of a CPU that comes online later.
 //! * [`reclassify`](crate::costs::reclassify): when speeds have crossed, CPUs get new classes, with
 //!   hysteresis.
@@ -50,7 +50,7 @@
 //!   outliers change it.
 //! * After a step of the speed, the entry is correct within as many readings as the filter
 //!   requires.
-//! * A CPU whose speed returns gets its entry back to the last permille.
+//! * A CPU whose speed returns gets exactly its old entry back.
 //! * The number of changes of a CPU per minute by its own readings is bounded for all readings.
 //! * Each change of an entry is reported with old entry, new entry and cause.
 //! * A CPU that joins leaves all other CPUs in the table, and their costs keep their ratios. An

@@ -38,7 +38,7 @@ impl Bench {
         let before = self.costs.clocked().clone();
         let changes = self.recal.step(self.now_ms, samples, &mut self.costs);
         self.costs.clocked().check().unwrap();
-        assert_eq!(changes.is_empty(), before == *self.costs.clocked(), "told if and only if changed");
+        assert_eq!(changes.is_empty(), before == *self.costs.clocked(), "reported if and only if changed");
         for (old, new) in before.cpus.iter().zip(&self.costs.clocked().cpus) {
             let change = changes.iter().find(|change| change.cpu == old.cpu);
             let told = change.map(|c| (c.old.cost_permille, c.new.cost_permille, c.old.class, c.new.class));
@@ -108,7 +108,7 @@ fn when_the_best_are_throttled_the_others_become_the_measure() {
 
 /// A step just beyond the tolerance must also be beyond it on the way back.
 #[test]
-fn an_entry_that_changed_by_little_is_given_back() {
+fn an_entry_that_changed_by_little_is_restored() {
     for speed in [1.0405, 0.961] {
         let mut bench = Bench::new(&references());
         bench.busy(times(KHZ, [1.0, speed, 1.0, 1.0]), 6);
@@ -128,7 +128,7 @@ fn single_outliers_of_any_size_change_nothing() {
 }
 
 #[test]
-fn an_idle_cpu_is_not_taken_for_a_throttled_one_but_one_that_proves_faster_is_believed() {
+fn an_idle_cpu_does_not_count_as_throttled_but_a_faster_one_is_believed() {
     let mut bench = Bench::new(&references());
     let lazy = |khz| Evidence::Cycles { khz, busy: false };
     assert_eq!(bench.one(0, lazy(20e3), 20), 0);
@@ -138,7 +138,7 @@ fn an_idle_cpu_is_not_taken_for_a_throttled_one_but_one_that_proves_faster_is_be
 }
 
 #[test]
-fn a_reference_that_is_not_known_is_learned_and_rises_with_the_best_seen() {
+fn an_unknown_reference_is_learned_and_rises_with_the_best_reading() {
     let mut bench = Bench::new(&[]);
     // The first readings define the meaning of the entry.
     assert_eq!(bench.busy(KHZ, 3), 0);
@@ -152,7 +152,7 @@ fn a_reference_that_is_not_known_is_learned_and_rises_with_the_best_seen() {
 }
 
 #[test]
-fn readings_that_disagree_are_no_reference() {
+fn readings_that_disagree_give_no_reference() {
     let mut bench = Bench::new(&[]);
     for khz in [60e3, 50e3, 60e3, 50e3, 40e3] {
         bench.busy([khz, 60e3, 24e3, 24e3], 1);
@@ -161,9 +161,9 @@ fn readings_that_disagree_are_no_reference() {
     assert!(bench.recal.seen(1).is_some());
 }
 
-/// A task leaves a CPU that was throttled under it before its cycles had said so often enough.
+/// A task leaves a throttled CPU before enough readings of its cycles have confirmed the change.
 #[test]
-fn spot_checks_confirm_what_cycles_began_to_tell() {
+fn spot_checks_confirm_a_change_that_cycles_first_showed() {
     let mut bench = Bench::new(&references());
     bench.busy(KHZ, 3);
     assert_eq!(bench.one(0, Evidence::Cycles { khz: 20e3, busy: true }, 1), 0);
@@ -171,7 +171,7 @@ fn spot_checks_confirm_what_cycles_began_to_tell() {
     let slow = Evidence::Spot { step_ns: 1e9 / 20e3 };
     assert_eq!(bench.one(0, slow, 2), 1);
     assert_eq!((bench.cost(0)[0], bench.log[0].cause), (3000, Cause::SpotCheck));
-    // One wrong count is refuted at once.
+    // The next spot check refutes one wrong count.
     bench.busy(KHZ, 3);
     bench.one(0, Evidence::Cycles { khz: 20e3, busy: true }, 1);
     bench.one(0, Evidence::Spot { step_ns: 1e9 / KHZ[0] }, 1);
@@ -180,7 +180,7 @@ fn spot_checks_confirm_what_cycles_began_to_tell() {
 }
 
 #[test]
-fn spot_checks_do_where_nothing_is_counted_and_only_there() {
+fn spot_checks_decide_only_where_cycles_are_not_counted() {
     let mut bench = Bench::new(&references());
     let slow = Evidence::Spot { step_ns: 1e9 / 20e3 };
     assert_eq!(bench.recal.wants_spot(0, 0, false), Want::Routine);
@@ -216,7 +216,7 @@ fn two_spot_checks_that_disagree_are_decided_by_a_third() {
 }
 
 #[test]
-fn triggers_and_limits_shorten_the_proof_and_are_told() {
+fn triggers_and_limits_need_fewer_readings_and_are_reported() {
     let mut bench = Bench::new(&references());
     bench.recal.trigger(0, Trigger::FrequencyPolicy);
     assert_eq!(bench.recal.wants_spot(0, 0, true), Want::Soon);
@@ -231,9 +231,9 @@ fn triggers_and_limits_shorten_the_proof_and_are_told() {
 }
 
 /// Clocks of a package fall together when more of its cores are busy. Idle cores must not appear
-/// faster for that.
+/// faster because of that.
 #[test]
-fn an_idle_cpu_does_as_its_class() {
+fn an_idle_cpu_follows_its_class() {
     let alike = CapacityTable::new((0..8).map(|number| cpu(number, Fast)).collect()).unwrap();
     let references: Vec<_> = (0..8).map(|cpu| Reference { cpu, khz: Some(5e6), step_ns: None }).collect();
     let mut recal = Recal::new(&alike, &references);
@@ -261,7 +261,7 @@ fn an_idle_cpu_does_as_its_class() {
 }
 
 #[test]
-fn a_cpu_that_came_back_is_looked_at_anew() {
+fn a_cpu_that_came_back_needs_a_new_reading() {
     let mut bench = Bench::new(&references());
     bench.busy(KHZ, 1);
     bench.recal.trigger(2, Trigger::Hotplug);
@@ -312,11 +312,11 @@ fn a_cpu_like_others_gets_their_entry() {
     // A CPU that equals the best changes no entry, but it is in the table.
     assert_eq!(recal.join(8, newcomer(2, 10.0), &references, &mut costs), Some(vec![]));
     assert_eq!(costs.clocked().cpus.iter().map(|entry| entry.cpu).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
-    assert_eq!(recal.join(9, newcomer(2, 10.0), &references, &mut costs), None, "it is there");
+    assert_eq!(recal.join(9, newcomer(2, 10.0), &references, &mut costs), None, "already in the table");
 }
 
 #[test]
-fn slow_cores_that_come_later_make_a_class() {
+fn slow_cores_that_come_later_form_a_class() {
     let (mut recal, mut costs, references) = recal(false);
     for cpu in [6, 7] {
         recal.join(0, newcomer(cpu, 25.0), &references, &mut costs).unwrap();
@@ -332,7 +332,7 @@ fn slow_cores_that_come_later_make_a_class() {
 }
 
 #[test]
-fn a_faster_one_is_the_new_measure() {
+fn a_faster_newcomer_is_the_new_best_cpu() {
     let (mut recal, mut costs, references) = recal(true);
     let changes = recal.join(0, newcomer(2, 5.0), &references, &mut costs).unwrap();
     assert_eq!(costs.clocked().get(2).unwrap().cost_permille, [1000, 1000, 1000]);
@@ -341,7 +341,7 @@ fn a_faster_one_is_the_new_measure() {
 }
 
 #[test]
-fn nothing_to_compare_with_changes_nothing() {
+fn a_newcomer_without_a_comparison_changes_nothing() {
     let (mut recal, mut costs, references) = recal(true);
     let before = costs.clocked().clone();
     assert_eq!(recal.join(0, newcomer(2, 10.0), &[], &mut costs), None);
@@ -397,7 +397,7 @@ proptest! {
     }
 
     #[test]
-    fn a_speed_that_returns_gives_the_table_back(speeds in prop::array::uniform4(0.05f64..4.0)) {
+    fn a_speed_that_returns_restores_the_table(speeds in prop::array::uniform4(0.05f64..4.0)) {
         let mut bench = Bench::new(&references());
         bench.busy(times(KHZ, speeds), 6);
         bench.busy(KHZ, 6);
@@ -405,7 +405,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_read_the_table_stays_sound_and_changes_are_bounded(
+    fn any_readings_keep_the_table_valid_and_its_changes_bounded(
         readings in prop::collection::vec((0u32..5, 0u32..4, -1e3f64..1e9, any::<bool>()), 0..400)
     ) {
         let mut bench = Bench::new(&references()[..2]);
@@ -449,7 +449,7 @@ proptest! {
     }
 
     #[test]
-    fn a_table_with_newcomers_is_one(joins in prop::collection::vec((0u32..12, 3.0f64..150.0), 1..8), slow: bool) {
+    fn a_table_with_newcomers_stays_valid(joins in prop::collection::vec((0u32..12, 3.0f64..150.0), 1..8), slow: bool) {
         let (mut recal, mut costs, references) = recal(slow);
         for (cpu, step_ns) in joins {
             let before = costs.clocked().clone();

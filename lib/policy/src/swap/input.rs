@@ -6,7 +6,7 @@ use crate::cpuset::CpuSet;
 use crate::sharing::Sharing;
 use crate::table::{COMPONENTS, CpuCapacity};
 
-/// A task that waits for a CPU. Which task it is, and where else it may run, is not known.
+/// A task that waits for a CPU. Its pid and its other CPUs are unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting {
     /// A CPU that may run the task.

@@ -18,7 +18,7 @@
 //!   sum of progress, that is, of relative speeds (STP). Weights do not count, as in the kernel
 //!   side's own swaps: otherwise the two would undo each other's work.
 //! * The cost of a CPU is the one in force: while a sibling is busy, the shared cost
-//!   ([`crate::sharing`]). A swap leaves both its CPUs busy, so no cost changes by a plan.
+//!   ([`crate::sharing`]). A swap leaves both its CPUs busy, so a plan changes no cost.
 //! * The gain of a move compares the work in the expected residence on both CPUs. The new CPU's
 //!   work excludes the time that the migration loses. The old CPU's work includes a margin
 //!   (`min_gain_permille`). The gain of a swap is the sum of its two moves, and a plan contains
@@ -30,7 +30,7 @@
 //!   CPUs.
 //! * The planner skips a partner that may not run on the other CPU. A search tries the first few
 //!   remaining partners. If none fits, it tries a section of the others, which advances with each
-//!   plan. So no pair is overlooked for ever, and a plan stays linear.
+//!   plan. So no pair is overlooked forever, and a plan stays linear.
 //! * The planner skips nodes where some task has been waiting, because their next dispatch chooses
 //!   a task anyway.
 //!
@@ -44,15 +44,13 @@
 //!   or classes of equal cost, there is no plan.
 //! * The same input gives the same plan, in any order of CPUs and tasks.
 //! * On a system that does not change, repeated plans end. None swaps back an earlier swap, because
-//!   each raises the same sum. At the end no permitted pair would gain. The end is reached when as
-//!   many plans as there are CPUs were empty, because the advancing section has then covered all
-//!   partners.
+//!   each raises the same sum. At the end no permitted pair would gain. The end is reached after
+//!   one empty plan per CPU, because the advancing section has then covered all partners.
 //! * The final assignment is the best of all that keep one task per CPU and every task on its node,
-//!   under three conditions. CPUs of a class on a node cost the same in each component, also
-//!   with their siblings. No task is
-//!   limited, unknown, unsteady or resting. Margin and cost of migration are zero. (In a better
-//!   assignment, some task on a slow CPU would gain more from a fast CPU than some task there. That
-//!   pair would gain.)
+//!   under three conditions. CPUs of a class on a node cost the same in each component, also with
+//!   their siblings. No task is limited, unknown, unsteady or resting. Margin and cost of migration
+//!   are zero. (In a better assignment, some task on a slow CPU would gain more from a fast CPU
+//!   than some task there. That pair would gain.)
 //! * With margin and cost of migration, the assignment falls short by less than a swap's threshold
 //!   for each pair. With limits, or where CPUs of a class differ, it is a local optimum. No single
 //!   swap between classes improves it, but a cycle of three might.

@@ -113,7 +113,7 @@ fn work_ns(ran_ns: u64, time_permille: u32) -> i64 {
 }
 
 impl Limits {
-    /// Return the time that a task works after a migration, of the expected residence [ns].
+    /// Return the part of the expected residence in which a migrated task works [ns].
     fn stay_ns(&self) -> u64 {
         self.residence_ns.saturating_sub(self.migration_ns)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Check of published data for possible swaps: tells cheaply whether a plan is worth making.
+//! Check of published data for possible swaps: a cheap test whether a plan is worth making.
 //!
 //! # Problem
 //!
@@ -27,8 +27,8 @@
 //!
 //! # Limits
 //!
-//! A task's speedup belongs to the costs of its last window. The check errs for as long after a
-//! change of the table.
+//! A task's speedup belongs to the costs of its last window. After a change of the table the check
+//! errs until the task's next window.
 
 use super::input::Limits;
 use crate::ffi;
@@ -226,11 +226,15 @@ mod tests {
         };
         assert_eq!(checked(&waiting(900 * MS)), Outlook::Queued);
         assert_eq!(checked(&waiting(995 * MS)), Outlook::Promising);
-        assert_eq!(checked(&waiting(2000 * MS)), Outlook::Promising, "a clock that lags behind is no wait");
+        assert_eq!(
+            checked(&waiting(2000 * MS)),
+            Outlook::Promising,
+            "a clock that lags behind is not a wait"
+        );
     }
 
     #[test]
-    fn a_busy_sibling_changes_what_a_swap_gains() {
+    fn a_busy_sibling_changes_the_gain_of_a_swap() {
         let misplaced = [1105, 1105, 2500, 2500];
         assert_eq!(of_speedups(&one_fast_core(1600), misplaced), Outlook::Promising);
         // A thread of the fast core executes as fast as a slow core, or slower.
@@ -258,7 +262,7 @@ mod tests {
         assert_eq!(of_speedups(&table(), [u32::MAX, u32::MAX, 1, 1]), Outlook::Settled);
     }
 
-    /// Return what the CPUs of `system` publish, with the speedups by its table.
+    /// Return the published states of the CPUs of `system`, with the speedups by its table.
     fn published(system: &System, table: &CapacityTable) -> Vec<Resident> {
         let [slow, fast] = [Class::Slow, Class::Fast]
             .map(|class| ffi::bias_cost { permille: table.class_cost_permille(class) });
@@ -308,7 +312,7 @@ mod tests {
         }
 
         #[test]
-        fn no_published_value_ends_in_a_panic(
+        fn no_published_value_causes_a_panic(
             table in prop::collection::vec((any::<u32>(), any::<u32>(), prop::array::uniform3(0u32..100_000), any::<bool>()), 0..6),
             published in prop::collection::vec((0u32..8, any::<u32>(), any::<u32>(), any::<u64>()), 0..8), now_ns in any::<u64>(),
         ) {

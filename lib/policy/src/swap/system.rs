@@ -83,7 +83,7 @@ impl System {
                 plans.push(plan);
             }
         }
-        panic!("it never ends");
+        panic!("the plans never end");
     }
 }
 

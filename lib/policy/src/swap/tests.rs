@@ -15,7 +15,7 @@ use proptest::prelude::*;
 const SECOND_NS: u64 = 1_000_000_000;
 
 #[test]
-fn who_executes_goes_up_and_who_chases_goes_down() {
+fn executing_tasks_move_up_and_pointer_chasers_move_down() {
     let mut system = misplaced();
     let plan = system.plan(0, &Limits::default());
     assert_eq!(plan.swaps.len(), 2);
@@ -179,7 +179,7 @@ fn a_queue_corrects_the_cpus_it_serves_and_no_others() {
 }
 
 #[test]
-fn what_is_told_twice_or_offline_takes_no_part() {
+fn duplicate_and_offline_entries_take_no_part() {
     let flaws: [fn(&mut System); 5] = [
         |system| system.cpus.push(system.cpus[2].clone()),
         |system| system.runners.push(Runner { pid: 9, ..system.runners[2] }),
@@ -204,7 +204,7 @@ fn what_is_told_twice_or_offline_takes_no_part() {
 }
 
 #[test]
-fn nothing_is_planned_for_nothing() {
+fn an_empty_system_gets_an_empty_plan() {
     assert_eq!(System::default().plan(0, &Limits::default()), Plan::default());
     let mut system = misplaced();
     assert_eq!(system.plan(0, &Limits { max_swaps: 0, ..EAGER }).swaps, vec![]);
@@ -258,7 +258,7 @@ fn a_shared_fast_core_promises_less() {
 }
 
 #[test]
-fn an_idle_sibling_leaves_the_core_whole_and_a_task_without_profile_does_not() {
+fn an_idle_sibling_leaves_the_core_whole_unlike_an_unprofiled_task() {
     let mut system = one_shared_core(1600, LOOP);
     system.runners.retain(|runner| runner.pid != 1001);
     let after_ppm = |system: &System| system.plan(0, &EAGER).swaps[0].up.after_ppm;
@@ -334,7 +334,7 @@ proptest! {
 
     /// The reverse of any planned swap has a negative gain.
     #[test]
-    fn no_swap_is_worth_its_way_back(mut system in limited_system(10, false), limits in any_limits()) {
+    fn no_planned_swap_gains_in_reverse(mut system in limited_system(10, false), limits in any_limits()) {
         let plan = system.plan(0, &limits);
         system.apply(&plan);
         for swap in &plan.swaps {
@@ -402,7 +402,7 @@ proptest! {
 
     /// Without siblings, neither factors nor busy CPUs change a plan.
     #[test]
-    fn without_siblings_plans_are_those_at_the_costs_alone(system in rough_system(16), shared in prop::array::uniform3(1000u32..=4000), busy in any::<u16>(), limits in any_limits(), round in any::<u64>()) {
+    fn without_siblings_factors_and_busy_cpus_change_no_plan(system in rough_system(16), shared in prop::array::uniform3(1000u32..=4000), busy in any::<u16>(), limits in any_limits(), round in any::<u64>()) {
         let mut other = system.clone();
         other.cpus.iter_mut().for_each(|cpu| cpu.shared_permille = shared);
         other.busy = (0..16).filter(|cpu| busy & (1 << cpu) != 0).collect();

@@ -140,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn what_goes_backwards_or_wraps_is_no_count(before in 1u64.., back in 1u64..1 << 40) {
+    fn counts_that_go_backwards_or_wrap_are_invalid(before in 1u64.., back in 1u64..1 << 40) {
         let wrapped = before.saturating_sub(back).wrapping_sub(before);
         prop_assume!(wrapped != 0);
         for counts in [counts(wrapped, 1, 0, 0), counts(1, wrapped, 0, 0), counts(1, 1, wrapped, 0), counts(1, 1, 0, wrapped)] {
@@ -152,7 +152,7 @@ proptest! {
     /// Multiplexed counts are scaled to the whole interval. Shares stay, and no count leaves the
     /// valid range.
     #[test]
-    fn turns_scale_counts_and_keep_their_shares(before in valid_counts(), running in 1u64..1 << 40, turns in 1u64..200) {
+    fn multiplexing_scales_counts_and_keeps_their_shares(before in valid_counts(), running in 1u64..1 << 40, turns in 1u64..200) {
         let mut after = before;
         c!(bias_counts_scale(&mut after, running.saturating_mul(turns), running));
         prop_assert!(c!(bias_counts_valid(&after)));
@@ -166,8 +166,8 @@ proptest! {
     }
 
     /// A loop of a load, PAUSE and a branch spins, also where ticks take much of its time. Branches
-    /// that all miss do not, nor does a chain of loads from the second-level cache, nor what waits
-    /// for memory.
+    /// that all miss, a chain of loads from the second-level cache, and a wait for memory do not
+    /// look like spinning.
     #[test]
     fn only_pauses_look_like_spinning(cycles in 200_000u64..1 << 36, ticks in 1u32..5, pause in 120u64..200, miss in 0u64..=20, load in 0u64..=15, memory in 0u64..500) {
         let kernel = u64::from(ticks) * u64::from(BIAS_TICK_INSTRUCTIONS);
@@ -191,15 +191,15 @@ proptest! {
 
     /// A short run that was counted in full is usable, but a short part of a longer run is not.
     #[test]
-    fn a_glimpse_tells_nothing(enabled in 0u64..1 << 40, running in 0u64..1 << 40) {
+    fn a_short_part_of_a_longer_run_is_not_usable(enabled in 0u64..1 << 40, running in 0u64..1 << 40) {
         let tells = c!(bias_mux_counted(enabled, running));
         prop_assert_eq!(tells, running >= enabled || running >= u64::from(BIAS_MUX_MIN_NS));
         prop_assert!(c!(bias_mux_counted(running, running)));
-        prop_assert!(!c!(bias_mux_counted(30_000_000, 60_000)), "seen: the kernel's own work, taken for execution");
+        prop_assert!(!c!(bias_mux_counted(30_000_000, 60_000)), "the kernel's own work would pass for execution");
     }
 
     #[test]
-    fn who_counted_all_the_time_or_never_is_not_scaled(before in valid_counts(), enabled in any::<u64>(), running in any::<u64>()) {
+    fn counts_of_the_whole_time_or_of_none_are_not_scaled(before in valid_counts(), enabled in any::<u64>(), running in any::<u64>()) {
         let mut after = before;
         c!(bias_counts_scale(&mut after, enabled.min(running), running));
         prop_assert_eq!(after, before);
@@ -209,7 +209,7 @@ proptest! {
 
     /// Sums of a window do not overflow for any number and length of intervals.
     #[test]
-    fn windows_hold_many_stretches(all in prop::collection::vec((valid_counts(), any::<u64>(), cost()), 1..50)) {
+    fn windows_hold_many_intervals(all in prop::collection::vec((valid_counts(), any::<u64>(), cost()), 1..50)) {
         let mut window = bias_window::default();
         for (counts, ran, cost) in all {
             add(&mut window, counts, ran, &cost);
@@ -219,7 +219,7 @@ proptest! {
 
     /// The same work gives the same stack on another CPU, within the rounding of shares.
     #[test]
-    fn a_window_means_the_same_wherever_it_ran(execute in 1_000u64..1_000_000, external in 0u64..1_000_000, internal in 0u64..1_000_000) {
+    fn a_window_means_the_same_on_every_cpu(execute in 1_000u64..1_000_000, external in 0u64..1_000_000, internal in 0u64..1_000_000) {
         let mut windows = [bias_window::default(); 2];
         add(&mut windows[0], counts(execute + external + internal, WINDOW, external, internal), execute + external + internal, &BEST);
         // On the slow CPU each component takes its cost. Its counters count cycles of the same
@@ -251,7 +251,7 @@ proptest! {
     }
 
     #[test]
-    fn kinds_have_hysteresis(before in 0u32..3, speedup in 0u32..64_000, low in 1u32..32_000, width in 0u32..32_000) {
+    fn biases_have_hysteresis(before in 0u32..3, speedup in 0u32..64_000, low in 1u32..32_000, width in 0u32..32_000) {
         let high = low + width;
         let kind = c!(bias_classify(before, speedup, low, high));
         if speedup == 0 {
@@ -261,7 +261,7 @@ proptest! {
         } else if speedup <= low {
             prop_assert_eq!(kind, BIAS_SLOW_BIASED);
         } else if kind != BIAS_UNBIASED {
-            prop_assert_eq!(kind, before, "inside the band a kind is only kept");
+            prop_assert_eq!(kind, before, "inside the band a bias is only kept");
             prop_assert!(speedup >= high - width / 4 || speedup <= low + width / 4);
         }
         // A second classification changes nothing.
@@ -269,7 +269,7 @@ proptest! {
     }
 
     #[test]
-    fn the_average_stays_between_what_it_saw(speedups in prop::collection::vec(1000u32..=64_000, 1..200)) {
+    fn the_average_stays_between_its_samples(speedups in prop::collection::vec(1000u32..=64_000, 1..200)) {
         let mut average = 0;
         for speedup in &speedups {
             average = c!(bias_average_step(average, *speedup));
@@ -280,7 +280,7 @@ proptest! {
 
     /// On a machine of equal tasks every task is unbiased, at any speedup.
     #[test]
-    fn who_is_average_is_neutral(speedup in 1000u32..=64_000) {
+    fn average_tasks_are_unbiased(speedup in 1000u32..=64_000) {
         let average = c!(bias_average_step(0, speedup));
         let (low, high) = (c!(bias_band_low(average)), c!(bias_band_high(average)));
         for before in 0..3 {
@@ -324,7 +324,7 @@ fn a_phase_change_is_seen_within_three_windows() {
 
 /// One interval of several windows counts as that many.
 #[test]
-fn a_long_stretch_replaces_what_was_known() {
+fn a_long_interval_replaces_the_profile() {
     let mut profile = bias_profile::default();
     for _ in 0..3 {
         update(&mut profile, 600_000, 0, 0, &BEST);

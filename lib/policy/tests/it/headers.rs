@@ -110,11 +110,11 @@ proptest! {
         prop_assert!(!c!(bias_vtime_before(start, vtime)), "no task goes back");
     }
 
-    /// A sleeper that is always served at once, as it is entitled to, must not drive the global
-    /// vtime away from the running tasks. It would then no longer be served at once, and new tasks
-    /// would start behind all others.
+    /// A sleeper that is always served immediately, as it is entitled to, must not drive the global
+    /// vtime away from the running tasks. It would then have to wait, and new tasks would start
+    /// behind all others.
     #[test]
-    fn the_clock_stays_with_those_who_run(burst_us in 100u64..3_000, sleep_us in 1_000u64..20_000, slice_us in 1_000u64..50_000) {
+    fn the_global_vtime_stays_with_the_running_tasks(burst_us in 100u64..3_000, sleep_us in 1_000u64..20_000, slice_us in 1_000u64..50_000) {
         let (burst, sleep, slice) = (burst_us * 1000, sleep_us * 1000, slice_us * 1000);
         let weight = |tasks: u64| tasks * u64::from(BIAS_WEIGHT_NICE_0);
         // Two CPUs of full speed run two tasks. The sleeper replaces one of them for its burst.
@@ -148,9 +148,9 @@ proptest! {
     /// lone task of little weight gets ahead many times as fast as the global vtime, and one of
     /// large weight stays behind. Neither may drag the global vtime along. The two tasks would be
     /// further from it than the lag clamp, and their weights would not count. This holds even if
-    /// ticks now and then see neither of the two.
+    /// some ticks see neither of the two.
     #[test]
-    fn who_shares_a_cpu_shares_it_by_weight(weights in [25u32..=400, 25u32..=400], alone in prop::collection::vec(1u32..=10_000, 1..64), slice_us in 1_000u64..50_000, unseen in 2u64..9) {
+    fn tasks_that_share_a_cpu_share_it_by_weight(weights in [25u32..=400, 25u32..=400], alone in prop::collection::vec(1u32..=10_000, 1..64), slice_us in 1_000u64..50_000, unseen in 2u64..9) {
         let slice = slice_us * 1000;
         let (tick, cpus) = (slice / 4, alone.len() as u32 + 1);
         let pair = weights.map(|weight| weight << BIAS_WEIGHT_SHIFT);
@@ -193,13 +193,12 @@ proptest! {
         let (got, due) = (ran[0] as f64 / ran[1] as f64, f64::from(weights[0]) / f64::from(weights[1]));
         prop_assert!((got / due - 1.0).abs() < 0.1, "{got} to 1, {due} is due");
         let far = vtimes.map(|vtime| vtime.abs_diff(clock) / slice);
-        prop_assert!(far.iter().all(|slices| *slices <= 16), "the clock is {far:?} slices from the two");
+        prop_assert!(far.iter().all(|slices| *slices <= 16), "the global vtime is {far:?} slices from the two");
     }
 
-    /// A task that weighs more than a CPU's part counts as if it were not there, but for what it
-    /// weighs beyond the part.
+    /// A task that weighs more than a CPU's part counts only in the sum of weight beyond the parts.
     #[test]
-    fn a_task_with_a_cpu_to_itself_moves_no_clock(most in 1u32..1 << 20, more in 1u32..1 << 20, weight in 1u32..1 << 20, away in -(1i64 << 40)..1 << 40, lag in -(1i64 << 30)..1 << 30) {
+    fn a_task_with_a_cpu_to_itself_does_not_move_the_global_vtime(most in 1u32..1 << 20, more in 1u32..1 << 20, weight in 1u32..1 << 20, away in -(1i64 << 40)..1 << 40, lag in -(1i64 << 30)..1 << 30) {
         let (now, slice) = (1u64 << 50, 10_000_000);
         let at = |off: i64| now.wrapping_add_signed(off);
         let mut scan = c!(bias_clock_scan(i64::from(most)));
@@ -214,7 +213,7 @@ proptest! {
 
     /// A wrong observation moves the global vtime by a slice at most, and never back.
     #[test]
-    fn the_clock_follows_by_a_slice_at_most(now in any::<u64>(), off in -(1i64 << 62)..1 << 62, slice in 1u64..1 << 40) {
+    fn the_global_vtime_follows_by_a_slice_at_most(now in any::<u64>(), off in -(1i64 << 62)..1 << 62, slice in 1u64..1 << 40) {
         let least = now.wrapping_add(off as u64);
         let moved = c!(bias_clock_follow(now, least, slice)).wrapping_sub(now);
         prop_assert_eq!(moved, (off.max(0) as u64).min(slice));
@@ -223,24 +222,24 @@ proptest! {
     /// A task that preempts another one is not preempted by it in return, at any vtime. Tasks of
     /// equal vtime do not preempt each other.
     #[test]
-    fn who_goes_before_is_owed_half_a_slice(vtime in any::<u64>(), owed in 0u64..1 << 62, slice in 1_000u64..1_000_000_000) {
+    fn preempting_needs_a_lag_of_half_a_slice(vtime in any::<u64>(), owed in 0u64..1 << 62, slice in 1_000u64..1_000_000_000) {
         let running = vtime.wrapping_add(owed);
         prop_assert_eq!(c!(bias_goes_before(vtime, running, slice)), owed > slice / 2);
         prop_assert!(!c!(bias_goes_before(running, vtime, slice)));
     }
 
     #[test]
-    fn nobody_waits_further_ahead_than_allowed(now in any::<u64>(), ahead in 0u64..1 << 62, most in 0u64..1 << 40) {
+    fn no_task_waits_further_ahead_than_allowed(now in any::<u64>(), ahead in 0u64..1 << 62, most in 0u64..1 << 40) {
         let vtime = c!(bias_queue_vtime(now.wrapping_add(ahead), now, most));
         prop_assert_eq!(vtime.wrapping_sub(now), ahead.min(most));
         let behind = now.wrapping_sub(ahead);
         prop_assert_eq!(c!(bias_queue_vtime(behind, now, most)), behind, "a task that is behind stays there");
     }
 
-    /// A task that is forgiven whatever it earned progresses faster than one that is forgiven
-    /// nothing, by the factor that is asked for and no more.
+    /// A task that is forgiven everything that it earned progresses faster than one that is
+    /// forgiven nothing, by exactly the requested factor.
     #[test]
-    fn what_is_forgiven_is_earned(charges in prop::collection::vec(1_000_000u64..1 << 34, 1..32), permille in 1_000u32..100_000) {
+    fn forgiveness_is_earned(charges in prop::collection::vec(1_000_000u64..1 << 34, 1..32), permille in 1_000u32..100_000) {
         let (mut earned, mut kept) = (0, 0);
         for charge in &charges {
             earned = c!(bias_earn(earned, *charge, permille, u64::MAX));
@@ -250,7 +249,7 @@ proptest! {
         prop_assert!((progress * 1000.0 / f64::from(permille) - 1.0).abs() < 0.01, "{progress}");
     }
 
-    /// No lead stays longer than the most that is asked for, and no saving grows beyond it.
+    /// Neither a lead that stays nor a saving exceeds the given limit.
     #[test]
     fn leads_and_savings_are_bounded(saved in 0u64..1 << 40, excess in 0u64..1 << 62, permille in 1_000u32..100_000, most in 0u64..1 << 40) {
         let mut earned = c!(bias_earn(saved, excess, permille, most));
@@ -271,7 +270,7 @@ proptest! {
     /// The global vtime advances as fast as the average of the competing tasks, and no faster than
     /// the work.
     #[test]
-    fn the_clock_moves_with_the_average(weights in prop::collection::vec(1u32..=10_000, 1..64), work in 1_000_000u64..1_000_000_000) {
+    fn the_global_vtime_moves_with_the_average(weights in prop::collection::vec(1u32..=10_000, 1..64), work in 1_000_000u64..1_000_000_000) {
         let shifted: Vec<u32> = weights.iter().map(|w| w << BIAS_WEIGHT_SHIFT).collect();
         let total: u64 = shifted.iter().map(|w| u64::from(*w)).sum();
         let advance = c!(bias_clock_advance(work, total));
@@ -309,7 +308,7 @@ proptest! {
         prop_assert!(sum + weights.len() as u64 >= u64::from(group));
     }
 
-    /// The sum of a group may lack what CPUs owe to it.
+    /// The sum of a group may lack weight that CPUs have not added yet.
     #[test]
     fn a_task_never_weighs_more_than_its_group(weight in 1u32..=10_000, group in 1u32..=10_000, active in -1i64 << 40..1 << 40) {
         let (weight, group) = (weight << BIAS_WEIGHT_SHIFT, group << BIAS_WEIGHT_SHIFT);
@@ -319,7 +318,7 @@ proptest! {
     }
 
     #[test]
-    fn queues_have_ids_of_their_own(llc in 0u32..BIAS_MAX_LLCS, other in 0u32..BIAS_MAX_LLCS, cpu in 0u32..BIAS_MAX_CPUS) {
+    fn dsqs_have_distinct_ids(llc in 0u32..BIAS_MAX_LLCS, other in 0u32..BIAS_MAX_LLCS, cpu in 0u32..BIAS_MAX_CPUS) {
         let fast = c!(bias_dsq_shared(llc, BIAS_FAST));
         let slow = c!(bias_dsq_shared(other, BIAS_SLOW));
         let pinned = c!(bias_dsq_pinned(cpu));
@@ -356,8 +355,8 @@ proptest! {
     }
 }
 
-/// The BPF object, the agent and this crate agree on the size of a shared struct. A field that is
-/// added on one side only shows up here.
+/// The BPF object, the agent and this crate agree on the size of a shared struct. A field that only
+/// one side has shows up here.
 #[test]
 fn the_shared_structs_have_their_documented_sizes() {
     assert_eq!(size_of::<bias_cost>(), 12);

@@ -61,8 +61,8 @@ proptest! {
         }
     }
 
-    /// A group that always wants to run gets all that its periods grant: an excess is not lost
-    /// either.
+    /// A group that is always ready to run gets everything that its periods grant, even after an
+    /// excess.
     #[test]
     fn a_greedy_group_gets_its_quota(mut group in group(), cpus in 1u64..64) {
         // More CPUs than the quota needs.
@@ -79,7 +79,7 @@ proptest! {
         prop_assert!(ran >= 39 * quota, "{ran} of {}", 39 * quota);
     }
 
-    /// What is left of a debt is less than a quota when the group may run again.
+    /// The rest of a debt is less than a quota when the group may run again.
     #[test]
     fn a_debt_is_paid_before_the_group_runs(start in 0u64..1 << 40, used in 0i64..1 << 44, quota in 1u64..3000, period in 1u64..=1000) {
         let until = c!(bias_quota_until(start, used, quota * MS, period * MS));
