@@ -33,7 +33,7 @@ case $package in
 	install() { outside -i "$package"; }
 	upgrade() { outside -U --force "$package"; }
 	remove() { outside -e scx-bias; }
-	# An .rpm knows no purge, and disables services only where systemd runs.
+	# rpm has no purge, and disables services only where systemd runs.
 	purge() { :; }
 	remains="$remains.*|var/lib/scx_bias.*|run/scx.*"
 	documents=share/licenses/scx_bias/LICENSE
@@ -43,7 +43,7 @@ esac
 
 # shellcheck disable=SC2086
 mmdebstrap --quiet --variant=minbase --mode=root --include=init-system-helpers,libelf1,zlib1g,libgcc-s1 "$suite" "$root/d" $mirror >/dev/null
-# Those of other packages, where .rpms are at home.
+# Directories that other packages have on distributions with rpm.
 mkdir -p "$root/d/usr/share/licenses" "$root/d/usr/share/fish/vendor_completions.d" "$root/d/usr/share/zsh/site-functions"
 files >"$root/before"
 list >"$root/list"
@@ -64,7 +64,7 @@ for file in lib/systemd/system/scx_bias.service lib/systemd/system/scx_bias-metr
 done
 [ ! -e "$root/d/etc/systemd/system/multi-user.target.wants/scx_bias.service" ] || fail "the service was enabled"
 
-# What an administrator and the program make.
+# Files that an administrator and the program create.
 mkdir -p "$root/d/etc/systemd/system/multi-user.target.wants" "$root/d/var/lib/scx_bias" \
 	"$root/d/run/scx_bias" "$root/d/run/scx_bias-marks" "$root/d/run/scx/root"
 ln -s /usr/lib/systemd/system/scx_bias.service "$root/d/etc/systemd/system/multi-user.target.wants/"

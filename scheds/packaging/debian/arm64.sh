@@ -21,7 +21,7 @@ logged "cargo build --locked"
 for command in "scx_bias --version" "scx_bias config --no-config" "bias-bench list"; do
 	logged "qemu-aarch64 $programs/$command"
 done
-# 3: this kernel is not one for arm64 with sched_ext.
+# 3: this is not an arm64 kernel with sched_ext.
 code=0
 inside "qemu-aarch64 $programs/scx_bias check" || code=$?
 case $code in 0 | 3) said "scx_bias check: code $code" ;; *) fail "scx_bias check: code $code" ;; esac

@@ -17,7 +17,7 @@ mirror=${MIRROR:-}
 begin=$(date +%s)
 tree=$(git -C "$(dirname "$0")" rev-parse --show-toplevel)
 root=$(mktemp -d)
-# --one-file-system keeps away from what is still mounted there.
+# --one-file-system spares the file systems that are still mounted there.
 trap 'umount "$root/proc" "$root/sys" "$root/dev/pts" "$root/opt/rust" 2>/dev/null || true; rm -rf --one-file-system "$root" "$root.apt"' EXIT
 
 said() { printf '%5d s  %s\n' $(($(date +%s) - begin)) "$1"; }

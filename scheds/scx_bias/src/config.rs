@@ -86,7 +86,7 @@ impl Resolved {
     /// Return a configuration file with these options, and with all other options as comments.
     pub fn template(&self) -> String {
         let mut text = comment(&format!(
-            "Configuration of scx_bias, {USUAL} unless --config names another file. Flags go before it. After a change: `scx_bias reload`."
+            "Configuration of scx_bias, {USUAL} unless --config names another file. Flags take precedence. After a change: `scx_bias reload`."
         ));
         text += &comment("Options with a # in front have their defaults, which `profile` decides, or none.");
         let (values, examples) = (self.options.values(), RunOptions::examples(self.options.profile));
@@ -119,7 +119,7 @@ impl File {
     /// Read a file.
     ///
     /// # Errors
-    /// Usage failure for a file that cannot be read or trusted, or that has an invalid key or value.
+    /// Usage failure for a file that cannot be read or trusted, or has an invalid key or value.
     fn read(path: &Path) -> Result<Self, Failure> {
         let text = safefile::read_own_text(path, "configuration file")?;
         Self::parse(path, &text).map_err(|(line, why)| {

@@ -15,7 +15,7 @@ fn arguments(flags: &[&str]) -> Result<RunArgs, clap::Error> {
     Cli::try_parse_from(["scx_bias"].into_iter().chain(flags.iter().copied())).map(|cli| cli.run)
 }
 
-/// Return what these flags and no file give.
+/// Return the options of these flags without a file.
 fn given(flags: &[&str]) -> Resolved {
     super::resolve(&arguments(&[&["--no-config"], flags].concat()).unwrap().options, &no_file()).unwrap()
 }
@@ -126,7 +126,7 @@ fn a_template_gives_the_options_that_it_was_made_from() {
 }
 
 #[test]
-fn whatever_is_wrong_is_told_with_its_line_and_a_remedy() {
+fn errors_are_reported_with_their_line_and_a_remedy() {
     for (text, says) in [
         ("slice_us = 100\nslise = 3", "line 2: there is no option slise; `scx_bias config` prints all"),
         ("slice-us = 100", "write slice_us; "),
@@ -163,7 +163,7 @@ fn whatever_is_wrong_is_told_with_its_line_and_a_remedy() {
 }
 
 #[test]
-fn root_reads_only_what_nobody_else_can_have_written() {
+fn root_reads_only_files_that_no_other_user_can_have_written() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("config.toml");
     std::fs::write(&path, "slice_us = 5000").unwrap();
@@ -243,7 +243,7 @@ fn a_profile_changes_defaults_only() {
 }
 
 #[test]
-fn what_is_scheduled_is_decided_by_cgroups_and_partial() {
+fn cgroups_and_partial_decide_which_tasks_are_scheduled() {
     let everything = |flags: &[&str]| options("", flags).schedules_everything();
     assert!(everything(&[]) && everything(&["--cgroup=/a", "--limit-bias"]));
     assert!(!everything(&["--partial"]) && !everything(&["--cgroup=/a"]));

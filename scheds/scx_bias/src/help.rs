@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Ends of the `--help` texts and man pages that more than one command has. A command's own text is
-//! in its file. Lines have at most 80 columns: clap would break longer ones without regard to their
+//! Ends of the `--help` texts and man pages that several commands share. A command's own text is in
+//! its file. Lines have at most 80 columns: clap would break longer ones without regard to their
 //! indents.
 
 use crate::output::{WIDTH, wrap};
@@ -26,10 +26,10 @@ Statistics, which --stats and --monitor print per interval and status --json
 since the start:";
 
 const RELOAD: &str = "\
-Reads the file that it was started with, or /etc/scx_bias.toml. Options of its
-command line still take precedence. If anything in the file is wrong, nothing
-changes. SIGHUP does the same for a scx_bias without a terminal;
-`systemctl reload scx_bias` calls this.";
+The instance reads the file that it was started with, or /etc/scx_bias.toml.
+Options of its command line still take precedence. If anything in the file is
+wrong, nothing changes. SIGHUP does the same for a scx_bias without a terminal;
+`systemctl reload scx_bias` calls this command.";
 
 /// Return the list of all statistics, with their descriptions.
 pub fn statistics() -> String {
@@ -45,7 +45,7 @@ pub fn reload() -> String {
     let list = |title: &str, keys: Vec<String>| {
         format!("{title}\n{}", wrap(&format!("  {}", keys.join(", ")), WIDTH, 2).join("\n"))
     };
-    let at_once = list("Changed at once:", reload::keys(true).collect());
+    let at_once = list("Changed immediately:", reload::keys(true).collect());
     let restart = list("Changed by a restart only:", reload::keys(false).collect());
     let scope = "  cgroups, where they change from none to some or back";
     format!("{RELOAD}\n\n{at_once}\n{restart}\n{scope}")

@@ -18,7 +18,7 @@ use tracing_subscriber::fmt::{FmtContext, format};
 use tracing_subscriber::registry::LookupSpan;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Print `text`. A closed pipe is no error.
+/// Print `text`. A closed pipe is not an error.
 ///
 /// # Errors
 /// Any other error of standard output.
@@ -26,7 +26,8 @@ pub fn print(text: &str) -> Result<Exit> {
     print_part(text).map(|_| Exit::Clean)
 }
 
-/// Print a part of the output at once. Return false if its reader is gone, which is no error.
+/// Print a part of the output immediately. Return false if its reader is gone, which is not an
+/// error.
 ///
 /// # Errors
 /// As [`print`].
@@ -108,7 +109,7 @@ where
     }
 }
 
-/// Return the warning about an option that has another name than before.
+/// Return the warning about a renamed option.
 pub fn renamed(old: &str, new: &str) -> String {
     format!("{old} is now {new}; only this release still accepts the old name")
 }
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_that_have_gone_are_no_failure() {
+    fn readers_that_have_gone_are_not_a_failure() {
         assert!(written(Err(ErrorKind::BrokenPipe.into())).is_ok_and(|has_reader| !has_reader));
         assert!(written(Err(ErrorKind::StorageFull.into())).is_err() && written(Ok(())).is_ok());
     }
@@ -227,7 +228,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_fitted_fits(text in ".*", width in 0usize..30, right: bool) {
+        fn fitted_text_has_the_given_width(text in ".*", width in 0usize..30, right: bool) {
             prop_assert_eq!(fit(&text, width, right).width(), width);
             prop_assert!(wrap(&text, width, 2).iter().all(|line| line.width() <= width));
         }

@@ -23,7 +23,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 impl RunArgs {
-    /// Return the log level that `-v` asks for; the lowest without it.
+    /// Return the log level that `-v` selects; the lowest without it.
     fn level(&self) -> LogLevel {
         match self.verbose {
             0 => LogLevel::Error,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Options of the command line that more than one command has. One definition of each feeds the
-//! parser, `--help`, the man page, completions and the configuration file.
+//! Command-line options that several commands share. One definition of each feeds the parser,
+//! `--help`, the man page, completions and the configuration file.
 //!
 //! `bias_agent::options` defines those options of scheduling that a configuration file may hold.
 
@@ -61,7 +61,7 @@ pub fn report_earlier(arguments: impl Iterator<Item = String>) {
     }
 }
 
-/// Return a flag's wrong value as one line, with what to give instead. None for other errors.
+/// Describe a flag's wrong value in one line, with the remedy. Return None for other errors.
 pub fn wrong_value(error: &clap::Error) -> Option<Failure> {
     let why = error.source().filter(|_| error.kind() == ErrorKind::ValueValidation)?;
     if let Some(failure) = why.downcast_ref::<Failure>() {

@@ -244,7 +244,7 @@ fn scales(model: &CounterModel, table: &CapacityTable) -> String {
         }
     }
     align(&mut table_of_scales);
-    let mut out = format!("Stalls counted: cycles that one count stands for.\n{table_of_scales}\n");
+    let mut out = format!("Scales of the stall counters: cycles per count.\n{table_of_scales}\n");
     if let Some(errors) = model.errors {
         out.push_str(&speedups(model, errors));
     }
@@ -309,7 +309,7 @@ fn speedups(model: &CounterModel, errors: Errors) -> String {
     }
     align(&mut table);
     format!(
-        "Speedup from slow to fast CPUs, measured, and predicted from what either counts.\n{table}\n\
+        "Speedup from slow to fast CPUs, measured and predicted from each class's counts.\n{table}\n\
          Error of the predictions: mean {}, worst {}.\n",
         percent(errors.mean_permille),
         percent(errors.worst_permille)
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_siblings_cost_is_shown_where_there_are_any() {
+    fn the_cost_of_busy_siblings_is_shown() {
         let mut capacity = capacity(4);
         assert!(!text(&capacity).contains("siblings"));
         for entry in &mut capacity.table.cpus {
@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn the_counters_are_shown_by_class_with_their_errors() {
         let mut capacity = capacity(4);
-        assert!(!text(&capacity).contains("Stalls counted"));
+        assert!(!text(&capacity).contains("Scales of the"));
         capacity.file.model = Some(serde_json::from_str(MODEL).unwrap());
         let text = text(&capacity);
         for says in

@@ -17,11 +17,11 @@ use crate::help;
 use crate::output::{log, print};
 
 const HELP: &str = "\
-Each prints the opted-in cgroups as they are then. Real-time threads keep their
-policy. What threads had before comes back when their cgroup is let go, when
-they leave it, when scx_bias ends, and when it is started again after it was
-killed; `scx_bias cgroup restore` does that without starting it. cpu.weight
-counts among opted-in threads only.";
+Each command prints the resulting list of opted-in cgroups. Real-time threads
+keep their policy. Threads get their earlier policy back when their cgroup is
+removed, when they leave it, when scx_bias ends, and when it starts again after
+it was killed; `scx_bias cgroup restore` does the same without starting it.
+cpu.weight counts among opted-in threads only.";
 
 /// Opt cgroups in to a running scx_bias that was started with --cgroup or --partial, or remove them
 #[derive(Debug, Args)]
@@ -93,7 +93,7 @@ fn restored(threads: usize, json: bool) -> Result<String, Failure> {
     Ok(match threads {
         0 => String::new(),
         _ => format!(
-            "{} of a scx_bias that was killed: the policies from before are restored\n",
+            "restored the policies of {} that a killed scx_bias had switched\n",
             count(threads, "thread")
         ),
     })
@@ -103,7 +103,7 @@ fn restored(threads: usize, json: bool) -> Result<String, Failure> {
 pub(super) fn lines(report: &CgroupsReport) -> Vec<String> {
     let mut lines: Vec<String> = report.cgroups.iter().map(line).collect();
     lines.extend(
-        report.waiting.iter().map(|path| format!("{path}: not there; it is opted in when it appears")),
+        report.waiting.iter().map(|path| format!("{path}: does not exist; it is opted in when it appears")),
     );
     if lines.is_empty() {
         lines.push("none; `scx_bias cgroup add PATH` adds one".to_owned());
@@ -127,19 +127,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_there_was_nothing_to_restore_only_machines_are_told() {
+    fn nothing_to_restore_is_reported_only_in_json() {
         assert_eq!(restored(0, false).unwrap(), "");
         assert!(restored(0, true).unwrap().ends_with("\"restored\": 0\n}\n"));
-        assert!(restored(1, false).unwrap().starts_with("1 thread of a scx_bias"));
+        assert!(restored(1, false).unwrap().contains("of 1 thread that"));
     }
 
     #[test]
-    fn nothing_is_said_to_be_nothing() {
+    fn an_empty_list_names_the_command_that_adds_a_cgroup() {
         assert_eq!(lines(&CgroupsReport::default()), ["none; `scx_bias cgroup add PATH` adds one"]);
     }
 
     #[test]
-    fn one_is_not_many() {
+    fn one_thread_is_singular() {
         let cgroup = CgroupReport { path: "/a".into(), threads: 1, real_time: 1 };
         assert_eq!(line(&cgroup), "/a: 1 thread; 1 real-time thread keeps its policy");
     }

@@ -3,13 +3,12 @@
 //! `scx_bias exec`: runs a program on chosen CPUs, with or without scx_bias running: `golden-run`
 //! of \[Reif20\], section 4.1.
 //!
-//! The table gives the CPUs. The affinity of this process is set to them, and the program replaces
-//! the process. The only cost is the start of this process: from then on no code of this project
-//! runs.
+//! This process sets its affinity to CPUs chosen by the table, and the program replaces it. The
+//! only cost is the start of this process: from then on no code of this project runs.
 //!
 //! # Limits
 //! Nothing is reserved: other tasks may use these CPUs as well. The program may widen its affinity
-//! again. A CPU that goes offline takes its share of the choice with it.
+//! again. When one of its CPUs goes offline, the program gets no other one instead.
 
 use crate::cli::one_of;
 use crate::output::{complain, print};
@@ -38,25 +37,25 @@ const USAGE: &str = "scx_bias exec [OPTIONS] <-n N|--class CLASS> [--] CMD [ARGS
 
 const HELP: &str = "\
 Which CPUs:
-  Of those that are online and that this process may use (affinity, cpuset),
-  the N whose cost is least in the stored table: see scx_bias calibrate and
-  table. Costs within 1 % are ties. Of these a CPU of a core not in use goes
-  before an SMT sibling, then one that shares the last-level cache with those
-  already chosen before others, then the better one in the mean of all costs.
-  With --class slow the other way round: the slowest first, siblings first.
+  Among the CPUs that are online and that this process may use (affinity,
+  cpuset), the N with the least cost in the stored table: see scx_bias
+  calibrate and table. Costs within 1 % are ties. Among ties a CPU of a core
+  not in use goes before an SMT sibling, then one that shares the last-level
+  cache with those already chosen, then the one with the lower mean cost.
+  --class slow reverses the order: the slowest first, siblings first.
   --class slow -n 1 is the CPU that others miss least, for backups, indexing,
   logging.
 
 Trade-offs:
-  The cost is that of starting scx_bias once: CMD takes its place. CMD and what
-  it starts stay on these CPUs even where others are idle, so give it as many
-  as it has busy threads.
-  Nothing is reserved: what runs there already stays, unless the kernel finds
-  it a place elsewhere.
+  exec costs one start of scx_bias, because CMD replaces its process. CMD and
+  its children stay on these CPUs even where others are idle, so give it as
+  many as it has busy threads.
+  Nothing is reserved: tasks that already run there stay, unless the kernel
+  migrates them.
   A program that is no faster on a fast CPU takes it from one that would be.
   Compare its time with --class slow -n 1; scx_bias top shows it as GAIN 1.00x.
-  While scx_bias schedules, it looks for the best CPU of each task itself, and
-  exec can only take choices from it.
+  While scx_bias schedules, it picks the best CPU for each task itself, and
+  exec can only narrow its choice.
 
 Examples:
   scx_bias exec -n 1 -- gzip -9 dump.sql
@@ -93,8 +92,8 @@ const RANKS: [(&str, &str, RankBy); 4] = [
 #[derive(Debug, Args)]
 #[command(override_usage = USAGE, after_help = exit_codes(), after_long_help = format!("{HELP}\n\n{}", exit_codes()))]
 pub struct ExecArgs {
-    /// Number of CPUs. A larger number lets more threads run at once; a smaller one uses only the
-    /// best CPUs [default with --class: all of the class]
+    /// Number of CPUs. A larger number lets more threads run in parallel; a smaller one uses only
+    /// the best CPUs [default with --class: all of the class]
     #[arg(short = 'n', long, value_name = "N", required_unless_present = "class")]
     cpus: Option<NonZeroUsize>,
 
@@ -354,7 +353,7 @@ fn cannot_run(program: &OsStr, error: &Error) -> Failure {
     let path = Path::new(program);
     let named_by_path = path.components().count() > 1;
     if error.kind() != ErrorKind::NotFound {
-        let message = format!("cannot execute {name} ({error}); check what it is and its permissions");
+        let message = format!("cannot execute {name} ({error}); check its type and permissions");
         return Failure::new(Exit::NotExecutable, message);
     }
     let why = if named_by_path && path.exists() {
@@ -419,7 +418,7 @@ mod tests {
     const ALL: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
     #[test]
-    fn fast_classes_from_the_top_and_slow_ones_from_the_bottom() {
+    fn fast_cpus_come_from_the_top_and_slow_ones_from_the_bottom() {
         assert_eq!(chosen(&ALL, &args(2, None)), "0,2");
         // A further thread of a core adds a quarter of it, less than a core that is 2.5 times
         // slower.
@@ -435,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_are_counted_and_told_how_to_get_more() {
+    fn too_few_cpus_are_counted_with_ways_to_get_more() {
         assert!(refusal(&ALL, &args(9, None)).contains("there are 8 among"));
         let text = refusal(&[0, 1, 4], &args(3, Some(Class::Fast)));
         assert!(text.contains("there are 2 of class fast among") && text.contains("(0-1,4)"), "{text}");
@@ -484,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_other_cpus_is_told() {
+    fn a_table_of_other_cpus_is_reported() {
         let (mut file, topology) = capacity();
         assert_eq!(foreign(&file, &topology), None);
         let identity =
@@ -500,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_run_has_the_exit_codes_of_env() {
+    fn failures_to_run_have_the_exit_codes_of_env() {
         let failure = |program: &str, kind: ErrorKind| cannot_run(OsStr::new(program), &Error::from(kind));
         let missing = failure("no-such-program", ErrorKind::NotFound);
         assert_eq!(missing.exit as u8, 127);

@@ -76,7 +76,7 @@ fn configuration() -> String {
              precedence. After a change, ",
         ),
         reload,
-        roman(" takes over all options that need no restart. "),
+        roman(" applies all options that need no restart. "),
         bold("scx_bias config"),
         roman(" prints a file with every option as a comment."),
     ]);

@@ -4,8 +4,8 @@
 //! its relatives, as text or over HTTP.
 //!
 //! # Problem
-//! Only root may ask the running instance, and a scraper should not be root. Its clients stay
-//! silent, read slowly and leave at any time.
+//! Only root may ask the running instance, and a scraper should not be root. Clients may stay
+//! silent, read slowly or leave at any time.
 //!
 //! # Approach
 //! A scraper counts and averages by itself, so everything is a total since the start or a present
@@ -13,10 +13,9 @@
 //! tasks.
 //!
 //! `--listen ADDRESS` makes it a server: a process of its own, so that the process of the scheduler
-//! has no network. ADDRESS is HOST:PORT, or the path of a socket that a group may use. Each request
-//! makes it ask the instance. Clients are served one after the other, and each connection has one
-//! answer. There is no library for so little: those that are well kept bring an asynchronous
-//! runtime.
+//! has no network. ADDRESS is HOST:PORT, or the path of a socket that a group may use. The server
+//! asks the instance at each request. It serves one client after the other, with one answer per
+//! connection. It uses no library, because well-kept ones bring an asynchronous runtime.
 //!
 //! # Invariants
 //! A client takes at most [`PATIENCE`] for its request, as long again for the answer, and
@@ -24,7 +23,7 @@
 //! reason, and the exporter continues.
 //!
 //! # Limits
-//! There is no encryption and no login. On a TCP port, everyone who reaches it may read.
+//! There is no encryption and no login. Any user with access to a TCP port can read it.
 
 use std::fs::Permissions;
 use std::io::{self, ErrorKind, Read, Write};
@@ -63,18 +62,18 @@ use crate::output::{complain, print};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most bytes of a request's head.
 const HEAD_MAX: usize = 8192;
-/// Pause after a connection that could not be accepted, for want of descriptors.
+/// Pause after accept() failed, for example for lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Format of the metrics.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Print the state of the running scx_bias in the OpenMetrics format, for Prometheus: totals, costs
-/// of CPUs, tasks by bias. A textfile collector takes the output
+/// of CPUs, tasks by bias. A textfile collector can read the output
 #[derive(Debug, Args)]
 #[command(after_help = help::exit_codes())]
 pub struct MetricsArgs {
     /// Answer scrapers over HTTP at HOST:PORT, or on the socket at this absolute path, until
-    /// interrupted. A port is readable for everyone who reaches it, a socket for root and --group
+    /// interrupted. Any user with access to a port can read it; a socket serves root and --group
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
 
@@ -202,8 +201,8 @@ impl Exporter {
     /// Listen at HOST:PORT, or on a socket at an absolute path that `group` may use.
     ///
     /// # Errors
-    /// Usage failure for a text that is no address, and for a group without a socket or one that
-    /// does not exist. Runtime failure if the address cannot be used.
+    /// Usage failure for a text that is not an address, and for a group without a socket or one
+    /// that does not exist. Runtime failure if the address cannot be used.
     fn bind(address: &str, group: Option<&str>) -> Result<Self, Failure> {
         let unusable = |error: io::Error| {
             let remedy = match error.kind() {
@@ -212,7 +211,7 @@ impl Exporter {
                 _ => "give --listen HOST:PORT or the path of a socket",
             };
             let message = format!("cannot listen at {address} ({error}): {remedy}");
-            // The text is no address. A service must not try it again.
+            // The text is not an address. A service must not try it again.
             let is_wrong = error.kind() == ErrorKind::InvalidInput;
             if is_wrong { Failure::usage(message) } else { Failure::runtime(message) }
         };
@@ -227,7 +226,7 @@ impl Exporter {
         }
         if group.is_some() {
             return Err(Failure::usage(format!(
-                "{address} is no socket that a group could own; give --listen a path, or no --group"
+                "{address} is not the path of a socket that a group could own; give --listen a path, or drop --group"
             )));
         }
         let listener = TcpListener::bind(address).map_err(unusable)?;
@@ -247,7 +246,7 @@ impl Exporter {
     }
 }
 
-/// Make a socket that only its owner may use. One that a dead exporter left is replaced.
+/// Make a socket that only its owner may use. Replace one that a dead exporter left.
 fn socket(path: &Path) -> io::Result<UnixListener> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
@@ -364,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_told_in_base_units() {
+    fn metrics_are_in_base_units() {
         let text = of(2);
         for line in [
             "scx_bias_build_info{version=\"0.1.0\"} 1",
@@ -429,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_is_that_of_the_cpus() {
+    fn the_size_grows_with_the_number_of_cpus() {
         let lines = |cpus| of(cpus).lines().count();
         assert_eq!(lines(1024) - lines(1), 1023 * 4);
         assert!(of(1024).len() < 400_000);
@@ -440,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn only_metrics_are_told() {
+    fn only_metrics_are_served() {
         let found = ask("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
         assert!(
             found.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text"),
@@ -461,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_a_leaving_and_an_endless_client_are_let_go() {
+    fn silent_leaving_and_endless_clients_are_dropped() {
         let deadline = || Instant::now() + Duration::from_millis(20);
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         assert!(super::head(&mut ours, deadline()).is_err(), "a silent one");

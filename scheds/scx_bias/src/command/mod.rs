@@ -7,10 +7,10 @@
 //! the cause of its last migration. Where it cannot judge, it must give the reason and a remedy.
 //!
 //! # Approach
-//! A file is a command: its options, its help, its work and its output. A new command is such a
-//! file and a line of the list below. The running instance answers requests on its socket
+//! Each command has a file with its options, its help, its work and its output. A new command is
+//! such a file and a line of the list below. The running instance answers requests on its socket
 //! ([`bias_agent::control`]). [`bias_agent::control::Client`] sends them and maps every failure to
-//! a line with a remedy. [`tasks`] computes what tasks did between two successive answers.
+//! a line with a remedy. [`tasks`] computes the activity of tasks between two successive answers.
 //!
 //! # Limits
 //! Only one instance can run, and all sched_ext schedulers share the path of the socket. So a
@@ -59,7 +59,7 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Do what the command line asks for.
+    /// Run the command that the command line names, or schedule.
     ///
     /// # Errors
     /// Those of the command.
@@ -71,7 +71,7 @@ impl Cli {
     }
 }
 
-/// Define a command for each line. One that describes the command line itself is given it.
+/// Define a command for each line. `of` passes the command line to commands that describe it.
 macro_rules! commands {
     ($($name:ident($args:path) $(of $program:path)?,)+) => {
         /// Commands other than scheduling.

@@ -39,8 +39,8 @@ const CHANGES_SHOWN: usize = 8;
 
 const HELP: &str = "\
 What it shows, and what to conclude:
-  CPUs      What a CPU of each class takes for one unit of work. If all are
-            alike, tasks are only shared out fairly. If the classes are wrong,
+  CPUs      Time of a CPU of each class for one unit of work. If all are alike,
+            scx_bias schedules for fairness only. If the classes are wrong,
             measure again on an idle machine: scx_bias calibrate --force.
   Counters  full: tasks that run there are distinguished by internal and
             external stalls. degraded: by a part of them, or by misses.
@@ -81,7 +81,7 @@ impl StatusArgs {
     }
 }
 
-/// Extend the failure to reach an instance by the reason why the kernel ended the last one.
+/// Add the reason why the kernel ended the last instance to the failure to reach one.
 pub(super) fn with_last(failure: Failure, ejections: &[Ejection]) -> Failure {
     let last = ejections.last().map(std::slice::from_ref).unwrap_or_default();
     match ejections::lines(last, boot_time::wall_ms()).first() {
@@ -120,7 +120,7 @@ pub(super) fn text(
         duration(report.uptime_s)
     ));
     if !ejections.is_empty() {
-        out.title("Ended by the kernel before");
+        out.title("Earlier ends by the kernel");
         ejections::lines(ejections, boot_time::wall_ms()).iter().for_each(|line| out.item(line));
     }
     if let Scope::Cgroups(report) | Scope::BiasInCgroups(report) = &report.scope {
@@ -277,9 +277,7 @@ fn recalibration(report: &RecalReport, now_ms: u64) -> Vec<String> {
     );
     lines.extend(unmeasured("until a check succeeds"));
     if let Some(failure) = &report.failure {
-        lines.push(format!(
-            "the last table could not be put in force ({failure}); please report this{REPORT_TO}"
-        ));
+        lines.push(format!("the last table could not be applied ({failure}); please report this{REPORT_TO}"));
     }
     if let Some(why) = &report.no_events {
         lines.push(format!("thermal throttling is detected only after a few seconds: {why}"));
@@ -289,7 +287,7 @@ fn recalibration(report: &RecalReport, now_ms: u64) -> Vec<String> {
         1 => "one entry has changed:".to_owned(),
         changed => format!("{changed} entries have changed; the last:"),
     });
-    // Changes that only follow from another CPU's change are left out.
+    // Leave out changes that only follow from another CPU's change.
     let own: Vec<_> = report.changes.iter().filter(|change| change.cause != Cause::Others).collect();
     for change in own.iter().skip(own.len().saturating_sub(CHANGES_SHOWN)) {
         lines.push(format!("{} ago: {}", duration(now_ms.saturating_sub(change.at_ms) / 1000), line(change)));
@@ -302,8 +300,8 @@ fn thresholds(out: &mut Page, thresholds: &Thresholds, two_classes: bool) {
         return out.item("none: all CPUs count as equally fast");
     }
     match thresholds.average_permille {
-        Some(average) => out.item(&format!("average of what runs: {}x", ratio(average))),
-        None => out.item("average of what runs: unknown, no task has been counted yet"),
+        Some(average) => out.item(&format!("average of running tasks: {}x", ratio(average))),
+        None => out.item("average of running tasks: unknown, no task has been counted yet"),
     }
     if let Some((low, high)) = thresholds.low_permille.zip(thresholds.high_permille) {
         let how = if thresholds.adaptive { "follows the average" } else { "fixed" };
@@ -336,7 +334,7 @@ mod tests {
     use bias_policy::recal::{Change, Entry, Trigger};
 
     #[test]
-    fn what_is_followed_how_and_what_came_of_it() {
+    fn recalibration_is_described_with_its_evidence_and_changes() {
         let entry = |class, cost_permille| Entry { class, cost_permille };
         let change = Change {
             at_ms: 1_000,

@@ -26,24 +26,24 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 const HELP: &str = "\
 Swaps that the agent planned, the oldest first. For each swap:
-  predicted    What both tasks together should gain in progress.
-  measured     What they gained: instructions in a time of running, after it
-               over before, each by its own measure.
+  predicted    Expected gain in the progress of both tasks together.
+  measured     Their actual gain: instructions per time of running, after the
+               swap over before it, each task compared with itself.
   with migrations
-               The same with the time that the moves took from them. More than
-               +2% is paid, less than -2% regretted, neutral between.
+               The same, less the time that the migrations took. More than +2%
+               is paid, less than -2% regretted, neutral between.
   The tasks    The one that went to a fast CPU, then the other: old and new
                CPU; execution/internal/external stalls [% of its time on the
                best CPU]; its speed after over before, predicted and measured.
 
 What to conclude:
-  none         The CPUs' own searches have done it, or tasks wait for CPUs, and
-               each dispatch decides again. Usual, and good.
-  refused      Tasks ended, slept or moved before they could be swapped: they
-               are short. Came to nothing: the same a moment later.
-  regretted    Tasks change their nature faster than they are moved, or disturb
-               each other's caches. They wait longer each time. If it continues,
-               use --no-swap.
+  none         The CPUs' own searches have placed the tasks, or tasks wait for
+               CPUs, and each dispatch decides again. Usual, and good.
+  refused      Tasks ended, slept or migrated before the swap: they are short.
+               Came to nothing: the same a moment later.
+  regretted    Tasks change their behaviour faster than they migrate, or disturb
+               each other's caches. Their next swap waits longer each time. If
+               it continues, use --no-swap.
   slow-CPU costs learned
                Far from 1.00: the table is wrong for these tasks; measure again
                on an idle machine: scx_bias calibrate --force.";
@@ -116,7 +116,7 @@ pub(super) fn verdicts(summary: &SwapSummary) -> String {
         return format!("swaps by the agent: none, {why}");
     }
     format!(
-        "swaps by the agent: {} asked for ({} more refused, {} came to nothing); {} paid, {} neutral, {} regretted, {} not judged",
+        "swaps by the agent: {} requested ({} more refused, {} came to nothing); {} paid, {} neutral, {} regretted, {} not judged",
         tally.asked,
         tally.refused,
         tally.undone,
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn swaps_in_80_columns() {
         let expected = "
-swaps by the agent: 12 asked for (3 more refused, 0 came to nothing); 9 paid, 1
+swaps by the agent: 12 requested (3 more refused, 0 came to nothing); 9 paid, 1
   neutral, 0 regretted, 2 not judged
 gain of the two tasks on average: +37% predicted, +37% measured, +36% with the
   time of migrations, 1.5 ms each
@@ -302,14 +302,14 @@ slow-CPU costs learned from swaps, relative to calibration: execute 1.01,
     }
 
     #[test]
-    fn a_reason_is_told_where_there_are_none() {
+    fn without_swaps_the_reason_is_shown() {
         let mut none = SwapsReport::default();
         none.summary.off = Some("all CPUs count as equally fast".into());
         assert_eq!(text(&none), "swaps by the agent: none, all CPUs count as equally fast\n");
     }
 
     #[test]
-    fn machines_get_an_object_a_swap() {
+    fn json_has_one_object_per_swap() {
         let lines = lines(&report()).unwrap();
         let values: Vec<serde_json::Value> =
             lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What commands say about tasks: their activity between two successive reports, their biases, and
+//! Tasks as commands show them: their activity between two successive reports, their biases, and
 //! those that are confined to fast CPUs although they gain next to nothing there.
 //!
 //! # Problem
 //! Reports hold totals and are read while the kernel side writes them. A total may lack a run that
 //! has just ended and be correct the next time. Tasks start and end, and pids are reused.
 //!
-//! An administrator who pins a program to the fastest CPUs costs the others more than the program
-//! gains, if it mostly waits for memory (\[Reif20\], section 5.2). scx_bias may not migrate such a
-//! task, so it names it.
+//! Pinning a program that mostly waits for memory to the fastest CPUs costs the others more than
+//! the program gains (\[Reif20\], section 5.2). scx_bias may not migrate such a task, so it names
+//! it.
 //!
 //! # Approach
 //! A task's share is the growth of its totals over the interval. [`Totals`] keeps the totals, so a
@@ -85,7 +85,7 @@ pub struct BiasCounts {
     pub unknown: usize,
 }
 
-/// What `status` says of all tasks.
+/// Summary of all tasks for `status`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TaskSummary {
     #[serde(flatten)]
@@ -177,8 +177,8 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Take the reports of the tasks that ran in this interval, or of all. Return those that ran,
-    /// in order.
+    /// Process the reports of the tasks that ran in this interval, or of all. Return those that
+    /// ran, in order.
     pub fn advance(&mut self, now: Vec<TaskReport>, all: bool, interval: Duration) -> Vec<TopRow> {
         let interval_ms = interval.as_secs_f64() * 1000.0;
         let mut before = HashMap::new();
@@ -204,7 +204,7 @@ impl Totals {
         rows
     }
 
-    /// Return true if half of the known tasks may have ended. Only a list of all tells.
+    /// Return true if half of the known tasks may have ended. Only a list of all shows which.
     pub fn are_outdated(&self) -> bool {
         self.by_pid.len() > 2 * self.listed + ENDED_MIN
     }
@@ -324,7 +324,7 @@ fn cpus_of(machine: &Machine, class: Option<Class>) -> Vec<u32> {
     cpus
 }
 
-/// Name the first of `confined`, what it gains, the remedy, and the number of the others.
+/// Name the first of `confined`, its gain, the remedy, and the number of the others.
 pub fn confined_sentence(confined: &[Confined], machine: &Machine) -> Option<String> {
     let first = confined.first()?;
     let others = match confined.len() - 1 {
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hardly_ran_did_run() {
+    fn a_task_that_hardly_ran_is_listed() {
         assert_eq!(shares(&[], &[task(1, 0.001, 0.0)]), [(1, 1, 1000)]);
     }
 
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_counted() {
+    fn biases_are_counted() {
         let bias = |bias, speedup_permille| TaskReport { bias, speedup_permille, ..TaskReport::default() };
         let tasks = [
             bias(Bias::FastBiased, Some(2000)),

@@ -128,14 +128,14 @@ slow-biased, 1 unbiased, 2 unknown
 }
 
 #[test]
-fn any_width_is_kept_to() {
+fn no_line_exceeds_any_width() {
     for width in 0..120 {
         text(&snapshot(), width);
     }
 }
 
 #[test]
-fn where_nothing_can_be_told_apart_the_reason_is_said() {
+fn tasks_that_cannot_be_distinguished_come_with_the_reason() {
     let mut unknown = snapshot();
     unknown.tasks.retain(|row| row.task.speedup_permille.is_none());
     unknown.biases = BiasCounts::of(unknown.tasks.iter().map(|row| &row.task));
@@ -223,7 +223,7 @@ Counters
     event; unused: without an external-stall event tasks cannot be classified
 
 Predicted speedup, slow to fast CPU
-  average of what runs: 1.79x
+  average of running tasks: 1.79x
   slow-biased up to 1.70x, fast-biased from 1.88x (follows the average)
 
 Tasks that have run
@@ -237,7 +237,7 @@ Since the start
     out
   counted 90000 intervals (3 dropped, 0 unreadable): 41000 windows, 77 changes
     of bias
-  swaps by the agent: 9 asked for (2 more refused, 1 came to nothing); 7 paid, 1
+  swaps by the agent: 9 requested (2 more refused, 1 came to nothing); 7 paid, 1
     neutral, 0 regretted, 0 not judged
 ";
     let biases = BiasCounts { fast_biased: 1, slow_biased: 1, unbiased: 1, unknown: 2 };
@@ -246,7 +246,7 @@ Since the start
 }
 
 #[test]
-fn a_status_without_tasks_average_or_classes_is_one_too() {
+fn a_status_without_tasks_average_or_classes_is_shown() {
     let mut bare = status();
     bare.thresholds =
         Thresholds { adaptive: true, low_permille: None, high_permille: None, average_permille: None };
@@ -260,7 +260,7 @@ fn a_status_without_tasks_average_or_classes_is_one_too() {
 }
 
 #[test]
-fn opted_in_cgroups_are_told_of() {
+fn opted_in_cgroups_are_listed() {
     let mut opted_in = status();
     let cgroup = |path: &str, threads, real_time| CgroupReport { path: path.to_owned(), threads, real_time };
     opted_in.scope = Scope::Cgroups(CgroupsReport {
@@ -275,7 +275,7 @@ scx_bias 0.1.0 has been running for 1 h 2 min, for opted-in cgroups.
 Opted-in cgroups
   /sys/fs/cgroup/work.slice: 12 threads; 2 real-time threads keep their policy
   /sys/fs/cgroup/b: 1 thread
-  /sys/fs/cgroup/c: not there; it is opted in when it appears
+  /sys/fs/cgroup/c: does not exist; it is opted in when it appears
   it starves
 
 CPUs (";
@@ -287,9 +287,9 @@ fn stalled() -> Vec<Ejection> {
 }
 
 #[test]
-fn earlier_ends_by_the_kernel_are_told_whether_an_instance_runs_or_not() {
+fn earlier_ends_by_the_kernel_are_shown_with_and_without_an_instance() {
     let text = status_text(&status(), &Ok(TaskSummary::default()), &stalled());
-    assert!(text.contains("Ended by the kernel before\n  "), "{text}");
+    assert!(text.contains("Earlier ends by the kernel\n  "), "{text}");
     assert!(text.contains(" s ago: runnable task stall\n\n"), "{text}");
     let none = Failure::kernel("not running");
     assert_eq!(super::status::with_last(none.clone(), &[]), none);
@@ -299,7 +299,7 @@ fn earlier_ends_by_the_kernel_are_told_whether_an_instance_runs_or_not() {
 }
 
 #[test]
-fn machines_get_the_same_as_people() {
+fn json_has_the_content_of_the_text() {
     let biases = BiasCounts { fast_biased: 1, ..BiasCounts::default() };
     let tasks = Ok(TaskSummary { biases, confined: vec![chaser()] });
     let json = super::status::json(&status(), &tasks, &stalled()).unwrap_or_default();

@@ -179,7 +179,7 @@ impl<W: Write> Trace<W> {
     }
 }
 
-/// Return the track of a CPU. Viewers take 0 for no track.
+/// Return the track of a CPU. Viewers treat 0 as no track.
 const fn track(cpu: u32) -> u32 {
     cpu + 1
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Tests of the commands that ask a running instance, with a made-up instance on a socket, and of
-//! the JSON keys of all commands against those that `docs/guides/json.md` publishes.
+//! Tests of the commands that ask a running instance, with a fake instance on a socket, and of the
+//! JSON keys of all commands against those that `docs/guides/json.md` publishes.
 
 use crate::instance::instance;
 use crate::{PROGRAM, scx_bias};
@@ -104,7 +104,7 @@ fn an_exporter_that_cannot_listen_says_why() {
     let text = printed(&["metrics", "--listen", "nowhere"], &path, 2);
     assert!(text.contains("give --listen HOST:PORT or the path of a socket"), "{text}");
     let text = printed(&["metrics", "--listen", &port, "--group", "users"], &path, 2);
-    assert!(text.contains("no socket that a group could own"), "{text}");
+    assert!(text.contains("not the path of a socket that a group could own"), "{text}");
     let socket = directory.path().join("metrics");
     let text =
         printed(&["metrics", "--listen", socket.to_str().unwrap(), "--group", "no such group"], &path, 2);
@@ -116,7 +116,7 @@ fn an_exporter_that_cannot_listen_says_why() {
 }
 
 #[test]
-fn the_running_instance_is_asked() {
+fn commands_print_the_answers_of_the_running_instance() {
     let directory = tempfile::tempdir().unwrap();
     let ask = |name: &str, asked: usize, args: &[&str], code: i32| {
         let path = directory.path().join(name);
@@ -150,10 +150,10 @@ fn the_running_instance_is_asked() {
     assert!(path.starts_with("{\"add\":\"/") && path.ends_with("/relative\"}"), "{text}");
     assert!(ask("remove", 1, &["cgroup", "remove", "/a"], 2).contains("is not opted in; list them"));
     let text = ask("swaps", 1, &["swaps"], 0);
-    assert!(text.contains("swaps by the agent: 0 asked for") && text.contains("1 loop "), "{text}");
+    assert!(text.contains("swaps by the agent: 0 requested") && text.contains("1 loop "), "{text}");
     let value: Value = serde_json::from_str(&ask("swaps.json", 1, &["swaps", "--json"], 0)).unwrap();
     assert_eq!(value["swaps"][0]["up_name"], "loop");
-    // Each question asks for later swaps, until the instance ends.
+    // Each request asks for later swaps, until the instance ends.
     let text = ask("swaps.follow", 2, &["swaps", "--follow", "--json"], 3);
     let numbers: Vec<_> = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).collect();
     assert_eq!((numbers.len(), &numbers[1]["number"]), (2, &1.into()), "{text}");
@@ -185,7 +185,7 @@ fn a_trace_that_cannot_be_written_or_ends_early_is_explained() {
 }
 
 #[test]
-fn reload_tells_what_changed_and_what_was_refused() {
+fn reload_prints_changes_and_refusals() {
     let directory = tempfile::tempdir().unwrap();
     let change = |key: &str| Change { key: key.into(), from: "1".into(), to: "2".into() };
     let report = ReloadReport { changed: vec![change("slice_us")], needs_restart: vec![change("no_bias")] };

@@ -98,7 +98,7 @@ fn a_program_runs_on_the_fastest_cpus_only() {
 }
 
 #[test]
-fn slow_cpus_are_taken_from_the_slowest_on() {
+fn slow_cpus_are_chosen_slowest_first() {
     let machine = Machine::new();
     let table = machine.table(true);
     let Some((_, slow)) = machine.allowed.split_last().filter(|(_, slow)| !slow.is_empty()) else { return };
@@ -197,7 +197,7 @@ fn a_program_that_cannot_run_has_the_exit_codes_of_env() {
 }
 
 #[test]
-fn the_program_takes_the_place_of_this_one() {
+fn the_program_replaces_the_process_of_exec() {
     let machine = Machine::new();
     let table = machine.table(true);
     let child = command(

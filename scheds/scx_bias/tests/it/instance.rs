@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! A made-up instance on a socket.
+//! A fake instance on a socket.
 
 use bias_agent::bpf::{Bias, Stats, TaskReport};
 use bias_agent::control::{Reply, Scope, StatusReport, TasksReport, Thresholds};

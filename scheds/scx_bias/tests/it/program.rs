@@ -63,7 +63,7 @@ fn options_out_of_range_are_refused_with_the_range() {
 }
 
 #[test]
-fn events_that_do_not_exist_are_refused_before_anything_is_measured() {
+fn events_that_do_not_exist_are_refused_before_any_measurement() {
     assert!(refused(&["--events", "stalls=cpu/event=1/"], 2).contains("for example"));
     for start in [&[][..], &["calibrate"]] {
         let args = [start, &["--events", "external=no_such_pmu/event=1/"]].concat();
@@ -72,7 +72,7 @@ fn events_that_do_not_exist_are_refused_before_anything_is_measured() {
 }
 
 #[test]
-fn paths_that_are_no_cgroup_are_refused_before_anything_is_measured() {
+fn paths_that_are_not_cgroups_are_refused_before_any_measurement() {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("config.toml");
     std::fs::write(&config, "cgroups = ['none']").unwrap();
@@ -94,7 +94,7 @@ fn paths_that_are_no_cgroup_are_refused_before_anything_is_measured() {
 }
 
 #[test]
-fn capacity_files_that_are_none_are_refused() {
+fn invalid_capacity_files_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     assert!(table_of(&path("absent")).contains("check the path"));
@@ -137,7 +137,7 @@ fn configuration_files_are_read_with_the_same_care() {
 }
 
 #[test]
-fn a_table_that_was_never_made_is_explained() {
+fn a_missing_table_is_explained() {
     let home = tempfile::tempdir().unwrap();
     let state = home.path().join("state");
     let output = scx_bias(&["table"]).env("XDG_STATE_HOME", &state).output().unwrap();
@@ -163,7 +163,7 @@ fn check_examines_a_machine_and_sets_the_exit_code() {
 }
 
 #[test]
-fn a_machine_that_cannot_run_it_is_refused_before_anything_is_measured() {
+fn an_unfit_machine_is_refused_before_any_measurement() {
     let fit = scx_bias(&["check"]).output().unwrap().status.code() == Some(0);
     if fit {
         return eprintln!("skipped: it would load the scheduler on this machine; the VM tests that");
@@ -242,7 +242,7 @@ fn every_command_has_a_man_page() {
 }
 
 #[test]
-fn statistics_and_version_are_told_without_scheduling() {
+fn statistics_and_version_are_printed_without_scheduling() {
     assert!(printed(&["--help-stats"]).contains("enq_shared tasks queued in a shared DSQ"));
     assert!(printed(&["--version"]).starts_with(concat!("scx_bias ", env!("CARGO_PKG_VERSION"))));
 }
@@ -344,7 +344,7 @@ fn a_full_disk_is_one_line_and_a_code() {
 }
 
 #[test]
-fn what_is_logged_and_printed_may_be_lost() {
+fn lost_output_and_logs_do_not_change_the_exit_code() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("capacity.json");
     let file = file.to_str().unwrap();

@@ -12,7 +12,7 @@ fn setting(name: &str) -> &'static str {
 }
 
 #[test]
-fn whatever_ends_it_threads_get_back_what_they_had() {
+fn threads_get_their_policies_back_whatever_ends_the_service() {
     assert_eq!(setting("ExecStopPost"), "-@bindir@/scx_bias cgroup restore");
     assert_eq!(setting("RuntimeDirectoryPreserve"), "yes");
     // The command is silent if it has nothing to restore. A machine that runs scx_bias may have
@@ -38,12 +38,12 @@ fn a_scheduler_that_the_kernel_ends_is_started_a_few_times_only() {
 
 /// The kernel refuses a second scheduler, so the service must stop those that load others.
 #[test]
-fn it_runs_beside_no_other_service_of_a_scheduler() {
+fn it_conflicts_with_services_of_other_schedulers() {
     let conflicts: Vec<&str> = setting("Conflicts").split(' ').collect();
     assert!(conflicts.contains(&"scx.service") && conflicts.contains(&"scx_loader.service"));
 }
 
-/// A root without other rights serves the metrics, by a command that the program has.
+/// Root with a single capability serves the metrics, by a command that the program has.
 #[test]
 fn the_exporter_is_a_service_of_its_own() {
     let unit = include_str!("../../scx_bias-metrics.service.in");
@@ -54,9 +54,9 @@ fn the_exporter_is_a_service_of_its_own() {
     scx_bias(&words[1..]).arg("--help").assert().code(0);
 }
 
-/// The patch for scx_loader starts the program by flags that it has, with a profile for each mode.
+/// The patch for scx_loader starts the program with flags that exist, and a profile for each mode.
 #[test]
-fn scx_loader_gives_flags_that_exist() {
+fn the_patch_of_scx_loader_gives_flags_that_exist() {
     let patch = include_str!("../../../packaging/scx_loader.patch");
     let modes: Vec<&str> = patch.lines().filter(|line| line.contains("SchedMode::")).collect();
     assert_eq!(modes.len(), 5);

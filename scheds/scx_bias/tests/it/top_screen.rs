@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Tests of `scx_bias top` on a pseudo-terminal, with a made-up instance: what it shows, and that
-//! it restores the terminal, regardless of what ends it.
+//! Tests of `scx_bias top` on a pseudo-terminal, with a fake instance: its screen, and that it
+//! restores the terminal, whatever ends it.
 
 use crate::PROGRAM;
 use crate::instance::instance;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 /// More questions than a test asks.
 const ENDLESS: usize = 100_000;
-/// Longest wait for what must happen. It only ends tests that fail.
+/// Longest wait for an expected event. It only ends tests that fail.
 const PATIENCE: Duration = Duration::from_secs(60);
 nix::ioctl_write_ptr_bad!(
     /// Set the size of a terminal.
@@ -74,7 +74,7 @@ impl Top {
         let written = Arc::clone(&screen);
         let reader = spawn(move || {
             let mut bytes = [0; 4096];
-            // A terminal without a program is read with an error.
+            // Reading fails once no program has the terminal open.
             while let Ok(length @ 1..) = output.read(&mut bytes) {
                 written.lock().unwrap().extend_from_slice(&bytes[..length]);
             }
@@ -166,7 +166,7 @@ fn control_c_and_signals_quit() {
 }
 
 #[test]
-fn the_end_of_the_instance_is_told_on_the_restored_terminal() {
+fn the_end_of_the_instance_is_reported_on_the_restored_terminal() {
     let top = Top::start(80, 24, 5, &[]);
     let (code, text) = top.end();
     assert_eq!((code, text.lines().count()), (Some(3), 1), "{text}");
@@ -199,7 +199,7 @@ fn a_small_terminal_says_so_until_it_grows() {
 }
 
 #[test]
-fn a_terminal_that_is_gone_ends_it() {
+fn a_terminal_that_is_gone_ends_top() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("socket");
     instance(&socket, ENDLESS);
@@ -221,7 +221,7 @@ fn a_terminal_that_is_gone_ends_it() {
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > end {
             child.kill().unwrap();
-            panic!("it goes on without a terminal");
+            panic!("it keeps running without a terminal");
         }
         sleep(Duration::from_millis(10));
     }

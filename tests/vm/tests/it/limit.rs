@@ -40,13 +40,13 @@ fn limits_bias(kernel: &str) {
     }
     let refused = (results.text("refused"), results.text("refused.code"));
     expect.holds(
-        &format!("what is not there cannot be removed: {refused:?}"),
+        &format!("a cgroup that is not opted in cannot be removed: {refused:?}"),
         refused.0.contains("is not opted in") && refused.1.trim() == "2",
     );
     let gone = results.text("gone");
     expect.holds(
         &format!("a message names a cgroup that is gone: {gone:?}"),
-        gone.contains("/out: not there; it is opted in when it appears"),
+        gone.contains("/out: does not exist; it is opted in when it appears"),
     );
     let back = results.text("back");
     expect.holds(&format!("created again it is opted in again: {back:?}"), back.contains("/out: 1 thread"));

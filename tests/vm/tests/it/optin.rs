@@ -7,7 +7,7 @@ use crate::common::{Expectations, FOR_SERVICES, Results, Scenario, tree};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Threads moved at once, and their number in a full run, which takes half a minute more.
+/// Threads moved together, and their number in a full run, which takes half a minute more.
 const CROWD: usize = 300;
 const FULL_CROWD: usize = 1000;
 
@@ -124,12 +124,12 @@ fn opted_in(kernel: &str, crowd: usize) {
         expect_policies(&results, &mut expect, name, inside, least);
     }
     expect.holds(
-        "killed: its threads have SCHED_EXT still",
+        "killed: its threads still have SCHED_EXT",
         look(&results, "killed").values().any(|t| t.policy == EXT),
     );
     let looks: f64 = results.text("crowd_looks").trim().parse().unwrap();
     // The promise is 2 s for a thousand, on real hardware. A look at the threads costs the guest
-    // about as much as their switch, so their number does not depend on the host's speed.
+    // about as much as their switch, so the number of looks does not depend on the host's speed.
     expect.at_most(&format!("looks until {crowd} threads were switched"), looks, 10.0);
     let status = results.text("status");
     expect.holds(&format!("status names the mode: {status}"), status.contains("for opted-in cgroups"));
@@ -138,7 +138,10 @@ fn opted_in(kernel: &str, crowd: usize) {
         status.contains("1 real-time thread keeps its policy"),
     );
     // The deadline server exists from 7.2 on.
-    expect.holds("starving is warned of where it can happen", status.contains("starve") == (kernel < "7.2"));
+    expect.holds(
+        "status warns of starvation where it can occur",
+        status.contains("starve") == (kernel < "7.2"),
+    );
     expect.holds(
         "two are listed, then one",
         results.text("added.list").contains("/late") && !results.text("removed.list").contains("/late"),
@@ -151,19 +154,19 @@ fn opted_in(kernel: &str, crowd: usize) {
 fn expect_texts(results: &Results, expect: &mut Expectations) {
     let unborn = results.text("unborn.list");
     expect.holds(
-        &format!("one is waited for: {unborn:?}"),
-        unborn.contains("/unborn: not there; it is opted in"),
+        &format!("scx_bias waits for one: {unborn:?}"),
+        unborn.contains("/unborn: does not exist; it is opted in"),
     );
     let reload = results.text("unborn.reload");
-    expect.holds(&format!("a missing one keeps no reload: {reload:?}"), reload == "nothing has changed\n0\n");
-    expect.holds("what is no cgroup is refused", results.text("refused.codes") == "2\n2\n2\n");
+    expect.holds(&format!("a missing one stops no reload: {reload:?}"), reload == "nothing has changed\n0\n");
+    expect.holds("other paths than cgroups are refused", results.text("refused.codes") == "2\n2\n2\n");
     expect.holds("in a line each", results.text("refused").lines().count() == 3);
     expect.holds("it ends with 0", results.text("code").trim() == "0");
     expect.holds("sched_ext is disabled afterwards", results.text("state").trim() == "disabled");
     let restore = results.text("restore");
     expect.holds(
-        &format!("a crash is made good without a start: {restore:?}"),
-        restore.contains("the policies from before are restored\n0"),
+        &format!("restore repairs a crash without a start: {restore:?}"),
+        restore.contains("that a killed scx_bias had switched\n0"),
     );
     expect.holds("once", results.text("nothing") == "0\n");
     let leftover = results.text("leftover");

@@ -26,8 +26,8 @@ use ratatui::text::{Line, Span};
 use super::style::Look;
 
 const PATH: &str = "/proc/stat";
-/// Columns that together are all the time: user, nice, system, idle, iowait, irq, softirq, steal.
-/// The columns for guests after them are parts of user and nice.
+/// Columns that sum to the whole time: user, nice, system, idle, iowait, irq, softirq, steal. The
+/// columns for guests after them are parts of user and nice.
 const TIMES: usize = 8;
 /// Columns in which the CPU idles: idle and iowait.
 const IDLE: Range<usize> = 3..5;
@@ -235,7 +235,7 @@ slow    2 [|||||||       ]  50%    3 [              ]    ?";
     }
 
     #[test]
-    fn loads_are_what_grew() {
+    fn loads_are_growth_between_two_readings() {
         let mut reader = LoadReader::default();
         let first = "cpu  9 9 9 9\ncpu0 100 0 0 900 0 0 0 0 0 0\ncpu1 5 0 0 5 0 0 0 0\nintr 1 2\n";
         assert_eq!(reader.next(first), Loads::new());

@@ -37,7 +37,7 @@ pub struct Feed {
     at: Instant,
     /// The user's time between answers, if given.
     given: Option<Duration>,
-    /// CPU time of this process when the last answer had been read, and since the one before.
+    /// CPU time of this process after the last answer, and its growth since the previous one.
     cpu_time: (Duration, Duration),
 }
 
@@ -54,7 +54,7 @@ impl Feed {
 
     /// Return the activity since the last call.
     pub fn next(&mut self) -> Result<Snapshot, Failure> {
-        // Few of thousands of tasks run in an interval, and the others cost time here and there.
+        // Few of thousands of tasks run in an interval, and the others cost time in both processes.
         let since = (!self.totals.are_outdated()).then_some(self.number);
         let answer = self.client.tasks(since)?;
         let at = Instant::now();

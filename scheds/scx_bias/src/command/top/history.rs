@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! History of tasks since top began, and the view of one task: what is known now, a plot of its
+//! History of tasks since top began, and the view of one task: its present state, a plot of its
 //! speedup, its CPI stack over time, and its moves.
 //!
 //! # Problem
@@ -8,13 +8,13 @@
 //! must not have to choose the task beforehand. Memory must not grow with time.
 //!
 //! # Approach
-//! Each answer adds a sample to every task that ran. A task's samples cover the whole time: when
-//! [`SAMPLES_MAX`] are there, every second one goes, and from then on a sample stands for twice as
-//! many answers. A change of the CPU between two answers is a move.
+//! Each answer adds a sample to every task that ran. A task's samples cover the whole time: at
+//! [`SAMPLES_MAX`] samples top drops every second one, and from then on a sample stands for twice
+//! as many answers. A change of the CPU between two answers is a move.
 //!
 //! # Invariants
 //! * There are at most [`TASKS_MAX`] tasks, with [`SAMPLES_MAX`] samples and [`MOVES_MAX`] moves
-//!   each. The tasks that have not run for longest go first.
+//!   each. The tasks that have not run for longest are dropped first.
 //! * Samples are in order of time, and the last one is of the latest answer in which the task ran.
 //! * A pid that another task reuses begins a new history.
 //!
@@ -48,7 +48,7 @@ const LABEL: usize = 6;
 const PLOT_MAX: u16 = 10;
 /// Fewest lines of a screen with all strips and the time axis.
 const STRIPS_MIN: u16 = 15;
-/// Smallest range of the plot [permille], so that a constant speedup is no cliff.
+/// Smallest range of the plot [permille], so that small changes do not look like cliffs.
 const RANGE_MIN: u32 = 100;
 /// A speedup of 1 [permille], which is at the bottom of the plot.
 const UNITY: u32 = 1000;
@@ -265,7 +265,7 @@ fn title(row: &TopRow, look: Look) -> Line<'static> {
     ])
 }
 
-/// Return where the task is, and on what the prediction rests.
+/// Describe the task's CPU and the basis of its prediction.
 fn place(row: &TopRow, history: Option<&TaskHistory>, machine: Option<&Machine>, now_ms: u64) -> String {
     let task = &row.task;
     let windows = match (task.speedup_permille, task.windows) {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reused_pid_begins_again() {
+    fn a_reused_pid_begins_a_new_history() {
         let mut histories = Histories::default();
         histories.note(&[row(1, 0, 100.0)], 0);
         histories.note(&[row(1, 1, 150.0)], 1000);
@@ -405,7 +405,7 @@ mod tests {
     #[test]
     fn a_full_history_fits_its_bound() {
         let task = SAMPLES_MAX * size_of::<Sample>() + MOVES_MAX * size_of::<CpuMove>();
-        // The map and the vectors take up to twice what they hold.
+        // The map and the vectors take up to twice the size of their contents.
         assert!(TASKS_MAX * 2 * (task + size_of::<TaskHistory>()) <= 60_000_000, "{task}");
     }
 

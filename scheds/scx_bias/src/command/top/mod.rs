@@ -10,9 +10,9 @@
 //!
 //! # Approach
 //! [`feed`] asks the instance. [`task_table`] makes text of its answers, and chooses and orders the
-//! tasks to show. [`screen`] holds the state of the screen and draws it, with [`cpus`] and [`history`].
-//! It takes answers and keys, and knows neither a terminal nor a clock. [`terminal`] is a thin
-//! loop: it waits for keys and signals, asks the instance, and draws.
+//! tasks to show. [`screen`] holds the state of the screen and draws it, with [`cpus`] and
+//! [`history`]. It takes answers and keys, and knows neither a terminal nor a clock. [`terminal`]
+//! is a thin loop: it waits for keys and signals, asks the instance, and draws.
 //!
 //! # Invariants
 //! * The terminal is restored, regardless of what ends the program: a key, a signal or an error.
@@ -22,10 +22,9 @@
 //! * The bias of a task is a word, so that it is visible without colour.
 //!
 //! # Limits
-//! * The instance reports where a task is, not each of its moves. Moves between two answers count
-//!   as one. The reason is that of the last migration while the task ran, and a task can also
-//!   change its CPU when it wakes.
-//! * Nothing is asked while top is paused, so the history has a gap there.
+//! * The instance samples a task's CPU: moves between two answers count as one. The reason is that
+//!   of the last migration while the task ran, and a task can also change its CPU when it wakes.
+//! * While top is paused it asks nothing, so the history has a gap there.
 //! * While the instance does not answer, keys wait, for at most 10 s.
 
 mod cpus;
@@ -64,10 +63,10 @@ narrow terminal shows fewer columns.
                (--limit-bias).
   GAIN         Predicted time on a slow CPU over that on a fast one. 1.00x: it
                does not matter where it runs.
-  EXE INT EXT  What its time on the best CPU consists of [%]: execution, stalls
-               inside the core (branches, TLB), stalls outside it (shared
-               caches, memory). Much EXT makes a small GAIN; much EXE makes a
-               gain as large as the CPUs differ.
+  EXE INT EXT  Parts of its time on the best CPU [%]: execution, stalls inside
+               the core (branches, TLB), stalls outside it (shared caches,
+               memory). Much EXT makes a small GAIN; much EXE makes a gain as
+               large as the CPUs differ.
   FAST         Part of SHARE on fast CPUs. A fast-biased task far below 100%
                shares fast CPUs: there are more such tasks than fast CPUs. A
                slow-biased task near 100% runs where no task gains more.

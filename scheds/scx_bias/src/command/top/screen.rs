@@ -71,7 +71,7 @@ pub enum View {
     Keys,
 }
 
-/// What a key asks of the loop.
+/// Effect of a key on the loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reaction {
     /// Draw and continue.
@@ -116,7 +116,7 @@ pub struct App {
 }
 
 impl App {
-    /// Take the next answer, and the loads of the same interval.
+    /// Process the next answer, and the loads of the same interval.
     pub fn answer(&mut self, snapshot: Snapshot, loads: Loads) {
         self.elapsed_ms += snapshot.interval_ms;
         self.history.note(&snapshot.tasks, self.elapsed_ms);
@@ -129,7 +129,7 @@ impl App {
         self.arrange();
     }
 
-    /// Take a key.
+    /// Process a key.
     pub fn key(&mut self, key: KeyEvent) -> Reaction {
         if key.kind == KeyEventKind::Release {
             return Reaction::Continue;
@@ -246,7 +246,7 @@ impl App {
         self.offset = self.offset.min(last).clamp(first.min(self.cursor), self.cursor);
     }
 
-    /// Tell how many rows of the table fit, and return the positions of those to draw.
+    /// Set the number of rows that fit, and return the positions of those to draw.
     pub fn fit(&mut self, rows: usize) -> Range<usize> {
         self.rows = rows;
         self.scroll();
@@ -366,7 +366,7 @@ fn spaced(spans: impl Iterator<Item = Span<'static>>) -> Line<'static> {
     line
 }
 
-/// Return the last line: what differs from the usual, then the keys that fit.
+/// Return the last line: the state that differs from the usual, then the keys that fit.
 fn footer(app: &App, width: usize) -> Line<'static> {
     if app.editing {
         return within(vec![format!("/{}_", app.filter.0)], &FOOTER_OF_FILTER, width);

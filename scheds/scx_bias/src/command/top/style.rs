@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What the terminal can show, colours and characters, and lines on a frame.
+//! Colours and characters that the terminal can show, and lines on a frame.
 
 use std::ffi::OsStr;
 
@@ -146,13 +146,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn locales_tell_their_character_set() {
+    fn locales_name_their_character_set() {
         assert!(["de_DE.UTF-8", "C.utf8", "en_GB.utf8@euro"].iter().all(|name| is_utf8(OsStr::new(name))));
         assert!(["C", "POSIX", "de_DE.ISO-8859-1"].iter().all(|name| !is_utf8(OsStr::new(name))));
     }
 
     #[test]
-    fn what_is_not_idle_has_a_mark() {
+    fn a_cpu_that_is_not_idle_has_a_mark() {
         let look = Look { has_colour: false, has_blocks: true };
         assert_eq!(
             [0, 1, 62, 500, 937, 938, 1000].map(|load| look.mark(load)),

@@ -4,7 +4,7 @@
 //!
 //! # Invariants
 //! The terminal is restored when [`RawTerminal`] is dropped, regardless of the cause. Keys, resizes
-//! and signals take effect at once, with any interval. A terminal that is gone ends the program.
+//! and signals take effect immediately, at any interval. A terminal that is gone ends top.
 
 use std::io::{self, Stdout};
 use std::mem::ManuallyDrop;
@@ -38,7 +38,7 @@ const FIRST: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_millis(200);
 /// Size of a terminal that does not know its own, such as a serial line.
 const USUAL: (u16, u16) = (80, 24);
-/// What fails with an error of the terminal.
+/// Context of errors of the terminal.
 const UNUSABLE: &str = "cannot use the terminal";
 
 /// Show tasks on the terminal until a key, a signal or a failure ends it.
@@ -48,8 +48,7 @@ const UNUSABLE: &str = "cannot use the terminal";
 pub fn show(feed: &mut Feed) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // Without a handler a signal would end the program at once and leave the terminal in raw
-        // mode.
+        // Without a handler a signal would end the program and leave the terminal in raw mode.
         let _ = signal_hook::flag::register(signal, Arc::clone(&stop));
     }
     let look = Look::of_environment();
@@ -71,7 +70,7 @@ pub fn show(feed: &mut Feed) -> Result<()> {
     }
 }
 
-/// What ends a wait.
+/// Event that ends a wait.
 enum Woken {
     /// The next answer is due.
     Due,
@@ -81,7 +80,7 @@ enum Woken {
     Quit,
 }
 
-/// Wait until an answer is due, or the user or a signal wants something before.
+/// Wait until an answer is due, or until a key, a resize or a signal comes first.
 fn wait(app: &mut App, due: Instant, stop: &AtomicBool) -> io::Result<Woken> {
     loop {
         let left = due.saturating_duration_since(Instant::now());
@@ -92,7 +91,7 @@ fn wait(app: &mut App, due: Instant, stop: &AtomicBool) -> io::Result<Woken> {
             return Ok(Woken::Due);
         }
         let patience = if app.paused { POLL } else { left.min(POLL) };
-        // crossterm would read the end of a terminal that is gone for ever.
+        // crossterm would read the end of a terminal that is gone forever.
         if is_gone(Duration::ZERO)? {
             return Ok(Woken::Quit);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Tests of the screen: what a user sees at which size, and what the keys do.
+//! Tests of the screen: its text at each size, and its keys.
 #![allow(clippy::unwrap_used)]
 
 use bias_agent::bpf::{Bias, Reason, TaskReport};
@@ -231,7 +231,7 @@ fn any_size_and_view_is_drawn() {
 }
 
 #[test]
-fn of_ten_thousand_tasks_only_the_visible_ones_become_text_and_an_answer_is_sorted_once() {
+fn only_visible_tasks_become_text_and_an_answer_is_sorted_once() {
     let mut app = App::default();
     app.answer(crowd(10_000), loads());
     let (screen, tasks) = drawn(&mut app, 80, 24, PLAIN);
@@ -265,7 +265,7 @@ fn with_256_cpus_each_cpu_has_a_mark_and_tasks_have_most_lines() {
 }
 
 #[test]
-fn a_bias_is_told_without_colour_and_coloured_only_where_that_is_allowed() {
+fn a_bias_is_a_word_and_coloured_only_where_that_is_allowed() {
     let coloured = |look| {
         let screen = drawn(&mut answered(), 80, 24, look).0;
         screen.content.iter().filter(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset).count()
@@ -395,7 +395,7 @@ fn any_key() -> impl Strategy<Value = KeyCode> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever happens, the cursor is on a visible task, and each frame fits.
+    /// After any answers and keys the cursor is on a visible task, and each frame fits.
     #[test]
     fn the_cursor_is_visible(
         steps in prop::collection::vec((any_key(), prop::option::of(0u32..60), 8u16..30), 1..30),
