@@ -23,7 +23,7 @@
 
 static sem_t begins;
 static atomic_bool ends;
-/* When the task ran first. */
+/* Time at which the task first ran. */
 static _Atomic uint64_t began_ns;
 
 static void confine_to(int cpu)
@@ -63,8 +63,8 @@ static unsigned long clock_khz(int cpu, const char *name)
 }
 
 /*
- * Wait until the clock of @cpu is @khz, and look each @pause_s. Return the time
- * since @since_ns, or TIMEOUT_NS.
+ * Wait until the clock of @cpu is @khz, with a check every @pause_s. Return the
+ * time since @since_ns, or TIMEOUT_NS.
  */
 static uint64_t until_clock(int cpu, unsigned long khz, double pause_s, uint64_t since_ns)
 {
@@ -91,7 +91,7 @@ void clocks(int cpu, int rounds)
 	for (int i = 0; i < rounds; i++) {
 		uint64_t ended_ns;
 
-		/* Bursts begin at all times between two ticks. */
+		/* Bursts begin at different times between two ticks. */
 		sleep_s(0.5 + 0.0013 * i);
 		ends = false;
 		began_ns = 0;

@@ -51,8 +51,8 @@ static void *doze(void *arg)
 
 /*
  * Run a BPF program for a third of the time. The kernel disables migration
- * around it, and ticks preempt the task there. Without other work it would never
- * be preempted elsewhere, and no scheduler gets it off a CPU that goes offline.
+ * around it, and ticks preempt the task there. Without other work nothing would
+ * preempt it elsewhere, and it could not leave a CPU that goes offline.
  */
 static void *run_program(void *arg)
 {
@@ -146,7 +146,7 @@ void hotplug(int cpu, int times)
 	int kthreads = 0;
 
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
-	/* The others would inherit it. */
+	/* They would inherit the priority. */
 	start_threads();
 	if (setpriority(PRIO_PROCESS, 0, -20))
 		die("nice");
@@ -154,7 +154,7 @@ void hotplug(int cpu, int times)
 		uint64_t began;
 
 		kthreads = bind_to(cpu);
-		/* All of them wait for the CPU by then. */
+		/* By then all of them wait for the CPU. */
 		sleep_s(0.05);
 		began = now_ns();
 		if (!write_text(path, "0"))

@@ -19,11 +19,11 @@
  *		tasks of NICE that run and sleep, beside BUSY tasks of nice 0:
  *		how many CPUs the former use
  *	loads pipeline STAGES WORK_US BYTES SECONDS
- *		stages that pass blocks on through pipes
+ *		stages that pass on blocks through pipes
  *	loads cyclic THREADS LOOPS
  *		timers of 2, 2.5, 3 ... ms
  *	loads frames BUSY FRAMES
- *		6 ms of work each 16.7 ms, with busy tasks
+ *		6 ms of work every 16.7 ms, with busy tasks
  *	loads messengers NR WORKERS BUSY LOOPS
  *		each messenger wakes all of its workers every 20 ms, for 200 us
  *		of work, with busy tasks
@@ -290,7 +290,7 @@ int main(int argc, char **argv)
 	const char *mode = argc > 2 ? argv[1] : "";
 	double arg[8] = {};
 
-	/* A fork copies what is locked. */
+	/* A fork would copy the locked memory. */
 	if (strcmp(mode, "starts"))
 		mlockall(MCL_CURRENT | MCL_FUTURE);
 	for (int i = 2; i < argc && i < 10; i++)

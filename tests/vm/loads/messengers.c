@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-/* Messengers that wake all of their workers at once, with busy tasks. */
+/* Messengers that wake all of their workers together, with busy tasks. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/futex.h>

@@ -27,7 +27,7 @@ struct starter {
 	struct samples first, reaped;
 };
 
-/* What a child leaves for its parent. */
+/* Times that a child leaves for its parent. */
 struct child {
 	uint64_t waited_ns, ended_ns;
 };

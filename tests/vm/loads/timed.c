@@ -12,7 +12,7 @@
 
 #define MAX_THREADS 16
 
-/* One stage of a pipeline. It reads a block, works, and writes it on. */
+/* One stage of a pipeline. It reads a block, works, and passes it on. */
 struct stage {
 	int in, out;
 	uint64_t steps;

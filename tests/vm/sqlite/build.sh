@@ -15,7 +15,7 @@ sum=aaa776260ab4dc976db34aa7891819484c8676b5b2783123ebc6301e2ca5d655
 mkdir -p "$into/apt/lists/partial" "$into/apt/cache/archives/partial"
 cd "$into"
 if ! [ -e $archive ]; then
-	# A private list, from the machine's own mirror: its sources stay as they are.
+	# A private list, from the machine's own mirror: the machine's sources do not change.
 	# apt-get expands these names, not the shell.
 	# shellcheck disable=SC2016
 	mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' | grep ' bookworm$' | head -n 1)
@@ -37,7 +37,7 @@ mkdir source
 tar -x --strip-components=1 -C source -f $archive
 patch -d source -p 1 <"$here/marks.patch"
 (cd source && ./configure --quiet --disable-tcl && make -s sqlite3.c)
-# Each connection belongs to one thread, and a common count of memory would be a lock of all.
+# Each connection belongs to one thread. A shared count of memory would be a lock for all threads.
 "${CC:-cc}" -O2 -pthread -DSQLITE_THREADSAFE=2 -DSQLITE_DEFAULT_MEMSTATUS=0 -Isource \
 	-I"$here/../../../lib/mark/include" "$here/transactions.c" source/sqlite3.c \
 	-L"$library" -Wl,-rpath,"$PWD" -lbias_mark -lm -o transactions

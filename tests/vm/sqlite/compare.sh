@@ -26,7 +26,7 @@ measure "default, measure" BIAS_MARK=measure BIAS_MARK_OUT=/run/again
 
 "$bias" calibrate --output /run/capacity.json >/dev/null
 "$AMPCTL" stop
-# Times five-fold, as with `bias-bench ab --stretch 5`: the guest's time is stretched.
+# Five times the usual values, as with `bias-bench ab --stretch 5`: the guest's time is stretched.
 "$bias" --no-config --slice-us 50000 --rotate-gap-us 200000 --steal-lag-us 200000 --unfair-gap-us 1600000 \
 	--capacity-file /run/capacity.json 2>"$OUT/bias.log" &
 for _ in $(seq 600); do

@@ -62,7 +62,7 @@ impl Suites {
             (Self::Install, Some(BOOKWORM)) => DOWNLOAD[..2].to_vec(),
             // Sources may also name other releases, with a low priority that the list lacks.
             (Self::Install, Some("trixie")) => only(own, &["trixie", "stable"]),
-            // Testing and unstable have one codename, so the sources tell which of them it is.
+            // Testing and unstable have one codename, so only the sources distinguish them.
             (Self::Install, _) => only(own, &["forky", "testing", "sid", "unstable"]),
         };
         names.into_iter().map(String::from).collect()
@@ -186,7 +186,7 @@ impl Apt {
     /// apt-get fails, or the user may not install packages.
     pub fn install(&self, packages: &[String]) -> Result<()> {
         if self.suites != Suites::Install {
-            bail!("nothing is installed from another release than the machine's");
+            bail!("packages are installed from the machine's own release only");
         }
         let mut step = Step::new(format!("installing {} packages", packages.len()));
         let mut command = if nix::unistd::geteuid().is_root() {
@@ -280,7 +280,8 @@ fn fetch_lists(name: &str, config: &Path, directory: &Path) -> Result<()> {
 
 /// Return the machine's sources, in lines `URI RELEASE COMPONENT`.
 ///
-/// apt tells them by its package lists. Images of containers have none, so they are fetched.
+/// apt derives them from its package lists. Container images lack these, so this function fetches
+/// them.
 fn targets() -> Result<String> {
     let tell = |mut apt: Command| -> Result<String> {
         let format = "$(REPO_URI) $(RELEASE) $(COMPONENT)";

@@ -122,17 +122,17 @@ pub fn xtask() -> Result<PathBuf> {
     Ok(target_directory().join("debug/xtask"))
 }
 
-/// The profile of a test run, which both the tests and the programs that they run have. Cargo so
+/// The profile of a test run. The tests and the programs that they run share it, so that cargo
 /// compiles each crate once.
 pub const TEST_PROFILE: &str = "ci";
 /// Cargo's selection of all programs and tests. Each run of cargo must have it: with another one,
 /// crates have other features, and cargo compiles them again.
 pub const TEST_SELECTION: [&str; 4] = ["--workspace", "--lib", "--bins", "--tests"];
-/// Environment of each run of cargo in a test run: the programs hold no commit, or cargo would build
-/// them again after each one.
+/// Environment of each run of cargo in a test run: the programs hold no commit, or cargo would
+/// build them again after each one.
 pub const TEST_ENVIRONMENT: (&str, &str) = ("SCX_BIAS_COMMIT", "");
 
-/// Build all programs and tests, and return what the tests need to know. Cargo's progress is shown.
+/// Build all programs and tests, and return the paths that the tests need. Show cargo's progress.
 ///
 /// # Errors
 /// The build fails. Cargo then reports the reason on standard error.

@@ -42,7 +42,7 @@ pub fn key<T: AsRef<[u8]>>(parts: &[T]) -> String {
     digest
 }
 
-/// Return the digest of `parts` of which [`key`] is the beginning.
+/// Return the whole digest of `parts`, which begins with [`key`].
 #[must_use]
 pub fn digest<T: AsRef<[u8]>>(parts: &[T]) -> String {
     let mut hash = Sha256::new();
@@ -54,7 +54,7 @@ pub fn digest<T: AsRef<[u8]>>(parts: &[T]) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Take the lock of an entry, and say so once if another process holds it. The lock is released
+/// Take the lock of an entry, with one message if another process holds it. The lock is released
 /// when it is dropped or when the process ends for any reason.
 fn lock(directory: &Path, kind: &str, name: &str) -> Result<Flock<File>> {
     let path = directory.join(format!(".{name}.lock"));

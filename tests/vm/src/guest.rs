@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_of_several_is_valid_shell_and_keeps_its_words() {
+    fn the_script_of_a_job_is_valid_shell_and_keeps_its_words() {
         let text = job(&[("OUT", "/o'ut".into())], &["printf".into(), "%s|".into(), "a b".into()]);
         let shell = |text: &str| Command::new("sh").args(["-c", text]).output().unwrap();
         assert!(shell(&format!("if false; then\n{text}\nfi")).status.success());

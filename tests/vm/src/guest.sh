@@ -14,7 +14,7 @@ exec </dev/null
 
 finish() {
 	cat /sys/kernel/sched_ext/enable_seq >"$VM_RUN/$VM_LOADS" 2>/dev/null
-	# Power off at once: an orderly shutdown takes seconds and nothing here needs it.
+	# Power off immediately: an orderly shutdown takes seconds and nothing here needs it.
 	echo 1 >/proc/sys/kernel/sysrq
 	echo o >/proc/sysrq-trigger
 	sleep 60
@@ -33,9 +33,9 @@ for cpu in /sys/devices/system/cpu/cpu[0-9]*/online; do
 done 2>/dev/null
 echo 0 >/sys/kernel/rcu_expedited
 
-# QEMU now and then leaves a CPU without a timer, and a task that sleeps there never wakes. On a
-# busy host the kernel may find its clocks too poor for timers finer than a tick. Find out now, in
-# at most 20 seconds: eight programs take some on such a host.
+# QEMU occasionally leaves a CPU without a timer, and a task that sleeps there never wakes. On a
+# busy host the kernel may find its clocks too poor for timers finer than a tick. Detect both now.
+# The limit is 20 seconds, because eight programs take several to start on such a host.
 mkdir -p /run/bias
 cpus=0
 for cpu in /sys/devices/system/cpu/cpu[0-9]*; do
@@ -48,7 +48,7 @@ for try in $(seq 200); do
 	sleep 0.1
 done 2>/dev/null
 
-# State directories become writable; what is written is lost with the guest.
+# State directories become writable; their changes are lost with the guest.
 mkdir -p /run/bias/upper /run/bias/work
 mount -t overlay -o lowerdir=/var/lib,upperdir=/run/bias/upper,workdir=/run/bias/work overlay /var/lib 2>/dev/null ||
 	mount -t tmpfs state /var/lib
@@ -81,8 +81,8 @@ if [ -n "$VM_ROOT" ]; then
 	for directory in /run /tmp "$OUT"; do mount --bind "$directory" "$ROOT$directory"; done
 fi
 
-# The disk answers after some time, by a timer of the guest: a disk on the host would answer in the
-# host's time.
+# The disk answers after a delay of the guest's timer: a disk on the host would answer in the host's
+# time.
 if [ "$VM_DISK_MIB" != 0 ]; then
 	disk=/sys/kernel/config/nullb/bias
 	mkdir -p /run/bias/disk

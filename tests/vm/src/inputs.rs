@@ -3,9 +3,8 @@
 //! The inputs of a scenario: the files that decide its result.
 //!
 //! # Problem
-//! A scenario whose inputs are those of a run that passed need not run again. Which files these are
-//! is known only where they are used: in the runner, in the test, and in programs that the test
-//! starts.
+//! A scenario whose inputs are those of a run that passed need not run again. Only the users of
+//! these files know them: the runner, the test, and programs that the test starts.
 //!
 //! # Approach
 //! Each of these places records its files when it uses them. nextest names the test in the
@@ -39,7 +38,7 @@ fn directory() -> PathBuf {
     target_directory().join("vm/inputs")
 }
 
-/// Forget what is recorded.
+/// Remove all records.
 ///
 /// # Errors
 /// The lists cannot be removed.
@@ -71,7 +70,7 @@ pub fn record<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<()> 
     file.and_then(|mut file| file.write_all(text.as_bytes())).context("cannot record the inputs of a test")
 }
 
-/// Record the runner and the text of the present test: its module and what all modules share.
+/// Record the runner and the text of the present test: its module and those that all modules share.
 ///
 /// # Errors
 /// Those of [`record`].
@@ -111,8 +110,8 @@ pub fn path(name: &str) -> PathBuf {
     }
 }
 
-/// Return the name of an input: its path, relative in the source tree or in the target directory, so
-/// that another checkout has the same.
+/// Return the name of an input: its path, relative in the source tree or in the target directory,
+/// so that another checkout has the same.
 fn name(path: &Path) -> String {
     let built = path.strip_prefix(target_directory()).map(|built| Path::new(TARGET).join(built));
     let name = built.unwrap_or_else(|_| path.strip_prefix(workspace()).unwrap_or(path).to_path_buf());

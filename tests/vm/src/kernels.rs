@@ -68,7 +68,7 @@ pub fn ensure(name: &str) -> Result<Kernel> {
         return provide(&table, entry);
     }
     let image = Path::new(name).canonicalize().with_context(|| format!("cannot open {name}"))?;
-    let module = Err("a kernel given as a file has no module of ours".to_string());
+    let module = Err("there is no PMU module for a kernel given as a file".to_string());
     Ok(Kernel { name: name.to_string(), image, config: None, virtiofsd: None, module })
 }
 

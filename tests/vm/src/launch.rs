@@ -205,18 +205,18 @@ fn prefixed_path(directory: &Path) -> std::ffi::OsString {
     path
 }
 
-/// Return false if this process is root's and lacks `capability`.
+/// Return true if this process has `capability`, or if it is not root's.
 fn may(capability: Capability) -> Result<bool> {
     let has = caps::has_cap(None, CapSet::Effective, capability);
     Ok(has.context("cannot read this process's capabilities")? || !nix::unistd::geteuid().is_root())
 }
 
 /// Return options of virtiofsd for a process with the capabilities that it `has`. As root,
-/// virtiofsd insists on all that it may use, but a container's root lacks some by default.
+/// virtiofsd requires all that it may use, but a container's root lacks some by default.
 fn virtiofsd_options(has: impl Fn(Capability) -> Result<bool>) -> Result<String> {
     let mut options = Vec::new();
     if !has(Capability::CAP_DAC_READ_SEARCH)? {
-        // What file handles need.
+        // File handles need it.
         options.push("--inode-file-handles=never");
     }
     if !has(Capability::CAP_MKNOD)? {

@@ -43,7 +43,7 @@ enum Proof {
 }
 use Proof::{BpfCompiler, Header, Libclang, Program, Python};
 
-/// What a command needs. Each purpose includes those before it.
+/// Needs of a command. Each purpose includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
     /// Builds, and tests that need no VM.
@@ -125,7 +125,7 @@ pub enum Consent {
 
 impl Consent {
     /// Return [`Given`](Self::Given) for `--yes`, for `CI=true` or `CI=1` in the environment, and
-    /// if standard input is no terminal. Return [`Ask`](Self::Ask) otherwise.
+    /// if standard input is not a terminal. Return [`Ask`](Self::Ask) otherwise.
     #[must_use]
     pub fn from_flag(yes: bool) -> Self {
         let ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
@@ -176,7 +176,7 @@ pub fn ensure(purpose: Purpose, consent: Consent) -> Result<()> {
     let refuse = |message: String| Err(coded(KERNEL_OR_PERMISSION, message));
     let Some(release) = apt::release() else {
         return refuse(format!(
-            "installing is only automatic on Debian 12, 13 and unstable (amd64); install what provides these ({names}), or use the container of scheds/packaging/Containerfile"
+            "installing is only automatic on Debian 12, 13 and unstable (amd64); install packages that provide these ({names}), or use the container of scheds/packaging/Containerfile"
         ));
     };
     if consent == Consent::Ask && !ask("Install these Debian packages now?")? {

@@ -54,7 +54,7 @@ impl Port {
     /// the end of QEMU first.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
-        // If no peer came, this one ends the wait for it. It queues behind a peer that did.
+        // If no peer connected, this connection ends the wait. It queues behind one that did.
         let _ = UnixStream::connect_addr(&self.address);
         self.thread.join().unwrap_or_default()
     }
@@ -88,7 +88,7 @@ mod tests {
     use std::io::Write as _;
 
     #[test]
-    fn everything_sent_is_kept_and_a_port_nobody_used_ends() {
+    fn all_data_is_kept_and_an_unused_port_ends() {
         let port = Port::open(Sink::Keep, Arc::default()).unwrap();
         let unused = Port::open(Sink::Keep, Arc::default()).unwrap();
         let mut peer = UnixStream::connect_addr(&port.address).unwrap();

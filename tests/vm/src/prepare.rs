@@ -138,7 +138,7 @@ pub(crate) fn runs() -> PathBuf {
     build::target_directory().join("vm")
 }
 
-/// Provide the parts of a VM that are fetched, beside builds that use the terminal. [`vm`] finds them
+/// Provide the fetched parts of a VM, beside builds that use the terminal. [`vm`] finds them
 /// afterwards.
 ///
 /// # Errors

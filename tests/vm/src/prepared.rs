@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What `cargo xtask test` has prepared for the tests that it runs.
+//! The parts that `cargo xtask test` prepares for the tests that it runs.
 //!
 //! # Problem
-//! Each scenario needs the packages, the programs and the emulation. To ask cargo and 28 packages
-//! whether they are current takes seconds, in each of many scenarios.
+//! Each scenario needs the packages, the programs and the emulation. A check of cargo's builds and
+//! of 28 packages takes seconds, in each of many scenarios.
 //!
 //! # Approach
 //! `cargo xtask test` prepares all of them before it runs tests, and passes their paths in the
@@ -33,16 +33,16 @@ static OF_ENVIRONMENT: LazyLock<Option<Prepared>> = LazyLock::new(|| {
     serde_json::from_str(&text).ok()
 });
 
-/// Return what is prepared, or `None` if this process must prepare everything itself.
+/// Return the prepared parts, or `None` if this process must prepare everything itself.
 #[must_use]
 pub fn prepared() -> Option<&'static Prepared> {
     OF_PROCESS.get().or(OF_ENVIRONMENT.as_ref())
 }
 
 impl Prepared {
-    /// Let this process rely on it, too.
+    /// Make this process use them, too.
     pub fn rely(&self) {
-        // A second call would tell the same.
+        // A second call would set the same parts.
         let _ = OF_PROCESS.set(self.clone());
     }
 

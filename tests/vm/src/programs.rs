@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Programs of the host: where they are, and what they say of themselves.
+//! Programs of the host: their paths, their first lines of output, and scripts that start them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

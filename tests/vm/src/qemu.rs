@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_versions_with_a_known_interface_are_taken() {
+    fn only_versions_with_a_known_interface_are_supported() {
         assert_eq!(
             parse("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)"),
             Some((10, 0))

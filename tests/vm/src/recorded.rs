@@ -3,7 +3,7 @@
 //! Recorded figures of the scenarios, and the bounds that they allow.
 //!
 //! # Problem
-//! A bound far from what is measured finds nothing: a figure can get ten times worse unnoticed.
+//! A bound far from the measured values finds nothing: a figure can get ten times worse unnoticed.
 //!
 //! # Approach
 //! `recorded.toml` holds the last values of each figure of each scenario. A run with
@@ -14,7 +14,7 @@
 //! Fewer than [`ENOUGH`] values judge no bound. A run that misses an expectation records nothing.
 //!
 //! # Limits
-//! Values of a busy host belong into the record only where the figure is in virtual time.
+//! Values of a busy host belong in the record only if the figure is in virtual time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,7 +34,7 @@ const KEPT: usize = 10;
 /// Smallest spread that counts, as a part of the figure.
 const GRAIN: f64 = 0.01;
 
-/// What a figure has to keep.
+/// Bound of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
@@ -51,9 +51,9 @@ pub enum Bound {
 pub struct Expected {
     /// Name, the same in all runs.
     pub what: String,
-    /// What the run measured.
+    /// Measured value.
     pub value: f64,
-    /// What it has to keep.
+    /// Its bound.
     #[serde(flatten)]
     pub bound: Bound,
 }
@@ -71,8 +71,8 @@ impl Bound {
 
     /// Return the loosest bound that the recorded values allow, if this one is looser.
     ///
-    /// The spread is the difference of the largest and the smallest value; for a figure that is due
-    /// to have a value, the largest deviation from it. It is at least one for whole numbers, and a
+    /// The spread is the difference of the largest and the smallest value; for [`Self::Within`],
+    /// the largest deviation from the due value. It is at least one for whole numbers, and a
     /// hundredth of the figure for others.
     #[must_use]
     pub fn loosest(self, recorded: &[f64]) -> Option<Self> {
@@ -116,13 +116,13 @@ impl Record {
     /// Read a record. A file that does not exist is an empty one.
     ///
     /// # Errors
-    /// The file cannot be read, or is none.
+    /// The file cannot be read, or is not a record.
     pub fn read(path: &Path) -> Result<Self> {
         let text = match fs::read_to_string(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             text => text.with_context(|| format!("cannot read {}", path.display()))?,
         };
-        Ok(Self(toml::from_str(&text).with_context(|| format!("{} is no record", path.display()))?))
+        Ok(Self(toml::from_str(&text).with_context(|| format!("{} is not a record", path.display()))?))
     }
 
     /// Return the recorded values of a figure.
@@ -137,7 +137,7 @@ impl Record {
         let lines = figures.iter().filter_map(|Expected { what, bound, .. }| {
             let recorded = self.of(scenario, what);
             let loosest = bound.loosest(recorded)?;
-            Some(format!("{what}: {bound} is too loose; of {recorded:?} follows {loosest}"))
+            Some(format!("{what}: {bound} is too loose; {recorded:?} allow {loosest}"))
         });
         lines.collect()
     }
@@ -234,7 +234,7 @@ mod tests {
             }
         }
 
-        /// What the rule allows at the most, it allows.
+        /// The rule allows the loosest bound that it returns.
         #[test]
         fn the_loosest_bound_is_not_too_loose(
             values in prop::collection::vec(1.0f64..1e6, ENOUGH..20), far in 1e7f64..1e9,

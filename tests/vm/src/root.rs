@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! A root in the guest's memory: Debian packages and all that they depend on.
+//! A root in the guest's memory: Debian packages and everything that they depend on.
 //!
 //! # Problem
 //! A program that reads a file of the host waits for the host, and this wait is part of the guest's
-//! time. A run of a program thus depends on what the host does.
+//! time. A run of a program thus depends on the host's other work.
 //!
 //! # Approach
 //! The packages are fetched, unpacked and kept as one archive in [`crate::cache`]. The guest's
@@ -12,7 +12,7 @@
 //! `$ROOT` and runs programs with `chroot "$ROOT" PROGRAM`.
 //!
 //! # Limits
-//! The scripts of the packages do not run. So there are no users and no files that only they make.
+//! The scripts of the packages do not run. So the users and files that they create are missing.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -55,7 +55,8 @@ impl Root {
     /// Provide the root of these packages.
     ///
     /// # Errors
-    /// Code 2 if a name is no package. Another error if the packages cannot be fetched or unpacked.
+    /// Code 2 if a name is not a package. Another error if the packages cannot be fetched or
+    /// unpacked.
     pub fn ensure(packages: &[String]) -> Result<Self> {
         let mut names = packages.to_vec();
         names.sort();
@@ -89,14 +90,14 @@ impl Root {
     }
 }
 
-/// Refuse what cannot be the name of a package, such as an option of apt.
+/// Refuse a text that cannot name a package, such as an option of apt.
 fn check_name(name: &str) -> Result<()> {
     let mut letters = name.chars();
     let first = letters.next().is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     if first && letters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c)) {
         return Ok(());
     }
-    Err(coded(USAGE, format!("\"{name}\" is no name of a Debian package, such as redis-server")))
+    Err(coded(USAGE, format!("\"{name}\" cannot name a Debian package; give a name such as redis-server")))
 }
 
 fn make(directory: &Path, names: &[String]) -> Result<()> {

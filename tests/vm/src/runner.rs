@@ -267,7 +267,7 @@ impl Drop for Guest {
     }
 }
 
-/// Return what a run left behind in its directory.
+/// Return the evidence that a run left behind in its directory.
 pub(crate) fn evidence(run: &Path, late: Option<Late>) -> Evidence {
     // The guest writes these files, so they need not be UTF-8.
     let text = |name| String::from_utf8_lossy(&fs::read(run.join(name)).unwrap_or_default()).into_owned();
@@ -285,7 +285,7 @@ pub(crate) fn evidence(run: &Path, late: Option<Late>) -> Evidence {
 /// Return the time that passed in the guest, and its rate per wall second, as text.
 fn pace(virtual_time: Duration, wall: Duration) -> String {
     let (virtual_s, wall_s) = (virtual_time.as_secs_f64(), wall.as_secs_f64());
-    format!("{virtual_s:.1} s in the guest, {:.2} s of it a second", virtual_s / wall_s.max(0.001))
+    format!("{virtual_s:.1} s in the guest, {:.2} s per second", virtual_s / wall_s.max(0.001))
 }
 
 #[cfg(test)]
@@ -295,6 +295,6 @@ mod tests {
     #[test]
     fn the_pace_is_guest_time_by_wall_time() {
         let pace = pace(Duration::from_secs(3), Duration::from_secs(12));
-        assert_eq!(pace, "3.0 s in the guest, 0.25 s of it a second");
+        assert_eq!(pace, "3.0 s in the guest, 0.25 s per second");
     }
 }

@@ -7,9 +7,9 @@
 //!
 //! # Approach
 //! The guest's script waits for commands instead of running one (`session.sh`). Each command has
-//! directories of state of its own. After it the script ends what it left running, removes its
-//! cgroups, and reports what remains: a scheduler, a process, a cgroup, an offline CPU, a taint, a
-//! complaint of the kernel.
+//! directories of state of its own. Afterwards the script ends the processes that the command left,
+//! removes its cgroups, and reports remains: a scheduler, a process, a cgroup, an offline CPU, a
+//! taint, a complaint of the kernel.
 //!
 //! # Invariants
 //! - A guest in which something remains, or a command failed, gets no further command.
@@ -35,7 +35,7 @@ use crate::runner::{BOOT_LIMIT, BOOT_LIMIT_PER_VCPU, Guest, Outcome, WATCH_PERIO
 use crate::steps::StatusLine;
 use crate::verdict::{Evidence, Late, judge};
 
-/// Wall time limit for the guest to end what a command left behind.
+/// Wall time limit for the guest to remove what a command left behind.
 const SETTLE_LIMIT: Duration = Duration::from_secs(120);
 
 /// A guest that waits for a command.
@@ -91,8 +91,8 @@ impl Session {
         Ok(Err(why.or_else(|| judge(&evidence).explanation().map(String::from)).unwrap_or_default()))
     }
 
-    /// Run a command with this directory for its output. Return its outcome, and what remains of it
-    /// in the guest: nothing, if the guest can run another one.
+    /// Run a command with this directory for its output. Return its outcome, and its remains in the
+    /// guest: an empty text if the guest can run another command.
     ///
     /// # Errors
     /// The directory is not writable, or the user pressed Ctrl-C.

@@ -3,10 +3,10 @@
 # shellcheck shell=sh
 # A part of guest.sh for a guest that runs several commands, one after the other. Each has a
 # directory $VM_RUN/job-N of the host. Its file `go` starts the script `job` in it, and the guest
-# leaves `code`, and at last `left`: what the command changed and the guest cannot undo. Nothing in
-# it means that the next command finds the guest as the first one did.
+# leaves `code`, and finally `left`: changes of the command that the guest cannot undo. If it is
+# empty, the next command finds the guest as the first one did.
 
-# others: set $others to the processes that were not there before the first command. Only processes
+# others: set $others to the processes that did not exist before the first command. Only processes
 # of user space have a program.
 others() {
 	others=
@@ -20,10 +20,11 @@ others() {
 	done
 }
 
-# pace start|stop: let virtual time be in force or not, where there is any.
+# pace start|stop: turn virtual time on or off, if the guest has it.
 pace() { [ -z "$AMPCTL" ] || "$AMPCTL" "$1" >/dev/null 2>&1; }
 
-# undo: end what a command left running, and remove its cgroups. A scheduler first ends as it should.
+# undo: end the processes that a command left, and remove its cgroups. A scheduler may first end by
+# itself.
 undo() {
 	others
 	# shellcheck disable=SC2086
@@ -45,7 +46,7 @@ undo() {
 	done 2>/dev/null
 }
 
-# left: print what undo could not remove.
+# left: print the remains that undo could not remove.
 left() {
 	others
 	[ -z "$others" ] || echo "processes$others"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! The files of the source tree. `.gitignore` names what does not belong to it; git itself need not
-//! be there, for a source archive and a container have none.
+//! The files of the source tree, without those that `.gitignore` names. This needs no git, because
+//! a source archive and a container have none.
 
 use anyhow::{Context as _, Result};
 use ignore::WalkBuilder;
@@ -41,7 +41,7 @@ mod tests {
     use super::sources;
 
     #[test]
-    fn what_git_ignores_is_no_source() {
+    fn files_that_git_ignores_are_not_sources() {
         let all = sources(&[]).unwrap();
         assert!(all.iter().any(|name| name == ".ci/run"), "hidden files belong to the tree");
         let no_source = |name: &String| name.starts_with("target/") || name.starts_with(".git/");

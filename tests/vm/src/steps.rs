@@ -197,12 +197,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_stands_below_whole_lines_and_goes_before_output() {
+    fn the_line_follows_whole_lines_and_is_removed_before_output() {
         let mut line = Line::default();
         assert_eq!(line.shown("a"), format!("{WIPE}a"));
         assert_eq!(line.before(b"half"), WIPE);
         assert_eq!(line.shown("b"), "", "it would end a line that is not its own");
-        assert_eq!(line.before(b" a line\n"), "", "what is not there needs no wiping");
+        assert_eq!(line.before(b" a line\n"), "", "a line that is not shown needs no wiping");
         assert_eq!(line.shown("c"), format!("{WIPE}c"));
         assert_eq!(line.wiped(), WIPE);
         assert_eq!(line.wiped(), "");

@@ -20,7 +20,7 @@ const CLANG_FORMAT: &str = "19.1.7";
 const NEXTEST: &str = "0.9.151";
 
 /// Return the interpreter of a private Python environment with virtme-ng. Scripts in the
-/// environment's bin/ cannot serve, because they contain the temporary name of its directory.
+/// environment's bin/ do not work, because they contain the temporary name of its directory.
 ///
 /// # Errors
 /// Python cannot create the environment, or the package index is unreachable.
@@ -75,8 +75,8 @@ pub fn nextest() -> Result<PathBuf> {
     {
         return Ok(path);
     }
-    // Build without optimisation and without what updates the program itself, in a fraction of the
-    // time: the program mostly waits for tests.
+    // Build without optimisation and without self-updates, in a fraction of the time: the program
+    // mostly waits for tests.
     let options = ["--debug", "--no-default-features", "--features", "default-no-update"];
     let why = "which runs the tests";
     Ok(cargo_install("cargo-nextest", NEXTEST, &options, why)?.join("cargo-nextest"))

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Attempts to read both clocks at once. On a busy host some take long.
+/// Attempts to read both clocks at the same time. On a busy host some take long.
 const ATTEMPTS: u32 = 20;
 
 /// Return the counter, and the time when it was read.
@@ -20,9 +20,9 @@ fn read() -> (Instant, u64) {
     attempts.min_by_key(|(took, ..)| *took).map_or_else(|| (Instant::now(), 0), |(_, at, tsc)| (at, tsc))
 }
 
-/// Return the words that tell a kernel with this configuration the counter's rate.
+/// Return the words that give a kernel with this configuration the counter's rate.
 ///
-/// A kernel that measures the rate itself fails now and then on a busy host. Its timers are then as
+/// A kernel that measures the rate itself fails occasionally on a busy host. Its timers are then as
 /// coarse as its tick. It also measures how long its delay loop takes, for up to two seconds per
 /// CPU. `lpj` replaces that measurement and needs the kernel's tick rate.
 pub fn kernel_args(config: Option<&Path>) -> Vec<String> {
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_stays() {
+    fn the_rate_is_stable() {
         let (one, other) = (super::khz(), super::khz());
         assert!(one.abs_diff(other) * 1000 < one, "{one} kHz, then {other} kHz");
     }

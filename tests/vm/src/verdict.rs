@@ -153,7 +153,7 @@ fn panic_line(console: &str) -> Option<String> {
 fn tail(name: &str, text: &str) -> String {
     let lines: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     if lines.is_empty() {
-        return format!("({name} said nothing)");
+        return format!("({name} printed nothing)");
     }
     let first = lines.len().saturating_sub(CONSOLE_LINES);
     let shown: Vec<_> = lines[first..]
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_told_apart() {
+    fn kinds_of_silence_are_distinguished() {
         let boot = judge(&Evidence { late: Some(Late::Boot(60)), ..Evidence::default() });
         let command = judge(&Evidence { started: true, late: Some(Late::Command(9)), ..Evidence::default() });
         assert_eq!((boot.code(), command.code()), (exit::VM_HANG, exit::VM_HANG));
@@ -230,6 +230,6 @@ mod tests {
         let panicked = format!("{booted}[    7.0] Kernel panic - not syncing: x\n");
         assert_eq!(early(&panicked, ""), None, "a guest that panicked is not QEMU's fault");
         let started = Evidence { started: true, console: booted.into(), ..Evidence::default() };
-        assert_eq!(started.early_failure(), None, "from then on it is the command's affair");
+        assert_eq!(started.early_failure(), None, "from then on the command may have caused it");
     }
 }

@@ -52,16 +52,14 @@ fn unpack(source: &File, archives: &[String], scratch: &Path) -> Result<PathBuf>
     Ok(scratch.join(package))
 }
 
-/// Fetch the newest version of a source that no archive has any more in the version of the table. A
-/// newer version of the same series is better than no virtual machine.
+/// Fetch the newest version of a source whose version in the table no archive has any more. A newer
+/// version of the same series is better than no virtual machine.
 fn newest(step: &mut Step, package: &str, download: &Path, root: &Path) -> Result<()> {
     let apt = Apt::open(Suites::Download)?;
     let Some(version) = apt.version(package)? else {
-        bail!(
-            "Debian's archive has no package {package} any more; has the table in kernels.toml to be updated?"
-        );
+        bail!("Debian's archive has no package {package} any more; update the table in kernels.toml");
     };
-    eprintln!("xtask: no archive has the version of kernels.toml; {package} {version} takes its place");
+    eprintln!("xtask: no archive has the version of kernels.toml; using {package} {version} instead");
     apt.download(step, &[format!("{package}={version}")], download, root)
 }
 
@@ -118,7 +116,7 @@ fn keep(tree: &Path, directory: &Path, scratch: &Path) -> Result<()> {
         .context("cannot keep the kernel's image")?;
     fs::copy(tree.join(".config"), directory.join("config"))
         .context("cannot keep the kernel's configuration")?;
-    let mut step = Step::new("keeping what module builds need");
+    let mut step = Step::new("keeping the files that module builds need");
     let target = directory.join("build");
     let mut command = make(tree);
     command.arg(format!(

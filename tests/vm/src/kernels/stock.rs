@@ -26,9 +26,7 @@ pub(super) fn ensure(name: &str, release: &str, packages: &[File], archives: &[S
             fs::rename(file, directory.join(name)).with_context(|| format!("cannot move the kernel's {name}"))
         };
         let Some(image) = find(&root, release, "vmlinuz") else {
-            bail!(
-                "the packages of kernel {release} hold no image; has the table in kernels.toml to be updated?"
-            );
+            bail!("the packages of kernel {release} hold no image; update the table in kernels.toml");
         };
         keep(&image, "vmlinuz")?;
         if let Some(config) = find(&root, release, "config") {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # SPDX-FileCopyrightText: 2026 The scx_bias authors
-# Reload right and wrong configurations, ask as another user, and record the capabilities.
+# Reload valid and broken configurations, ask as another user, and record the capabilities.
 . "${0%/*}/common.sh"
 
 pretend

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # SPDX-FileCopyrightText: 2026 The scx_bias authors
-# CPUs go and return, tasks fork and change their affinity. The script measures no time, so it
-# runs unpaced. The counters still count.
+# CPUs go offline and return, tasks fork and change their affinity. The script measures no time, so
+# it runs unpaced. The counters still count.
 . "${0%/*}/common.sh"
 
 "$AMPCTL" stop
@@ -16,7 +16,7 @@ seq_before=$(cat /sys/kernel/sched_ext/enable_seq)
 forks=$!
 $BENCH mix --tasks 2compute+2chase+2mixed:60 --seconds 8 --warmup 0.2 --solo /run/solo.json --fast-cpus 1 --json >$OUT/mix.json 2>$OUT/mix.err &
 mix=$!
-# The only fast CPU goes and comes back, tasks are tied to one class and set free.
+# The only fast CPU goes offline and comes back, and tasks are confined to one class and released.
 for _ in 1 2 3; do
 	echo 0 >/sys/devices/system/cpu/cpu1/online; sleep 0.5
 	echo 1 >/sys/devices/system/cpu/cpu1/online; sleep 0.3

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # SPDX-FileCopyrightText: 2026 The scx_bias authors
 # clock_steps.sh: set the wall clock an hour forth and two back while tasks run. CPU 3 comes online
-# before that, so that `status` has a change to date.
+# before that, so that `status` shows a change with its date.
 . "${0%/*}/common.sh"
 
 echo 0 >/sys/devices/system/cpu/cpu3/online

@@ -62,7 +62,7 @@ wait_state() {
 	exit 1
 }
 
-# pace start|stop: let virtual time be in force or not, where there is any.
+# pace start|stop: turn virtual time on or off, if the guest has it.
 pace() { [ -z "$EMULATED" ] || "$AMPCTL" "$1"; }
 
 # load COMMAND...: run the scheduler COMMAND as process $LOADED, with its log in bias.log, until it
@@ -118,14 +118,14 @@ mount_cgroups() {
 	[ -e /sys/fs/cgroup/cgroup.controllers ] || mount -t cgroup2 none /sys/fs/cgroup
 }
 
-# complaints [PATTERN]: record what the kernel complained of. virtme-ng logs there, too, without -k.
+# complaints [PATTERN]: record complaints of the kernel. -k excludes the messages of virtme-ng.
 complaints() {
 	dmesg -k | grep -E "${1:-BUG|Oops|WARNING|runnable task stall|sched_ext:.*error}" >"$OUT/complaints" || true
 }
 
-# Start six busy tasks. They weigh little, so that the script goes on beside them. `look NAME`
-# records the CPU time in ticks that they got in 5 s, and then what `status` says, the wall clock in
-# milliseconds, and the state of sched_ext. `end_tasks` ends the tasks.
+# Start six busy tasks. They weigh little, so that the script makes progress beside them. `look
+# NAME` records the CPU time in ticks that they got in 5 s, then the output of `status`, the wall
+# clock in milliseconds, and the state of sched_ext. `end_tasks` ends the tasks.
 busy_tasks() {
 	busy=
 	for _ in 1 2 3 4 5 6; do

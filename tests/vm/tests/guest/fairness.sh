@@ -10,7 +10,7 @@ cd /sys/fs/cgroup || exit; echo +cpu >cgroup.subtree_control; mkdir -p light hea
 load $SCHED
 spin() { sh -c "echo 0 >/sys/fs/cgroup/$1/cgroup.procs; shift 1; exec \"\$@\"" sh "$@" >/dev/null & }
 usage() { sed -n 's/^usage_usec //p' /sys/fs/cgroup/$1/cpu.stat; }
-# NAME: the groups' CPU time over 6 s, after 2 s in which every task has found its place.
+# NAME: the groups' CPU time over 6 s, after 2 s in which the tasks settle.
 shares() {
 	sleep "$(span 2)"; l=$(usage light); h=$(usage heavy); sleep "$(span 6)"
 	echo "{\"light\": $(($(usage light) - l)), \"heavy\": $(($(usage heavy) - h))}" >$OUT/$1.json
@@ -24,7 +24,7 @@ work light "--cpu 1"; work heavy "--cpu 1"; work heavy "--cpu 1"
 shares pinned
 for _ in 1 2 3 4; do work light; work heavy; done
 shares free
-# PID: its CPU time [ns], which the kernel tells in hundredths of a second.
+# PID: its CPU time [ns], which the kernel reports in hundredths of a second.
 ran() { awk '{printf "%d0000000", $14 + $15}' "/proc/$1/stat"; }
 # NAME: the CPU time of nice 0 and nice 5 on one CPU over 6 s in which both run. A task that begins
 # late, because it waits for a file of the host, shortens only the time before.
@@ -37,7 +37,7 @@ nices() {
 	kill $five $zero; wait $five $zero
 }
 nices quiet
-# Beside a task of next to no weight and one of much, each alone on a CPU, and one of another
+# Beside a task of almost no weight and one of large weight, each alone on a CPU, and one of another
 # scheduling class that takes their CPU at times.
 taskset -c 2 chrt -i 0 sh -c 'while :; do :; done' & alone=$!
 taskset -c 3 nice -n -15 sh -c 'while :; do :; done' & alone="$alone $!"

@@ -3,7 +3,7 @@
 # shellcheck shell=sh
 # Sourced by scripts for loads.sh: cgroups with weights. `spin GROUP NR` starts busy tasks in a
 # cgroup, and `calm` ends all. `usage NAME SECONDS GROUPS...` leaves the CPU time that each used,
-# and how long it really looked. SECONDS are those of CPUs of 60 MIPS.
+# and the actual length of the interval. SECONDS are those of CPUs of 60 MIPS.
 
 cd /sys/fs/cgroup || exit; echo +cpu >cgroup.subtree_control
 group() { mkdir -p "$1"; echo "${2:-100}" >"$1/cpu.weight"; }

@@ -4,8 +4,8 @@
 # Sourced by loads.sh: `limits NAME` leaves the CPU time that cgroups with a cpu.max used. Four
 # tasks exceed a quota of 20 ms by up to 40 ms at their ticks, which they pay later. So a window
 # that begins with a debt and ends without one is off by that. A group whose tasks were killed owes
-# more: an exiting task is not throttled, and runs for 100 ms or more here. So what is measured
-# next is a group of its own.
+# more: an exiting task is not throttled, and runs for 100 ms or more here. So the next measurement
+# has a group of its own.
 
 . "${0%/*}/groups.sh"
 

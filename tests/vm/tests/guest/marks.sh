@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # SPDX-FileCopyrightText: 2026 The scx_bias authors
 # The micro-benchmark of sections, without hints and with them: measure a profile, then announce
-# sections by it. Then what must lose nothing: no scheduler, a profile of another program, hints
-# with random content.
+# sections by it. Then cases that must lose nothing: no scheduler, a profile of another program,
+# hints with random content.
 . "${0%/*}/common.sh"
 
 sections="$REPLAY sections --fast-cpus 0,1 --threads 4 --seconds 6 --warmup 3"

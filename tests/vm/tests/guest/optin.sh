@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # SPDX-FileCopyrightText: 2026 The scx_bias authors
-# optin.sh CROWD: cgroups are opted in and out while threads fork and move, a crowd of them at once.
+# optin.sh CROWD: opt cgroups in and out while threads fork and move, a crowd of them together.
 # `look NAME` records the stat and the cgroup of every thread. `at CGROUP COMMAND...` runs COMMAND
 # there. `load OPTIONS...` loads the scheduler.
 . "${0%/*}/common.sh"
@@ -19,10 +19,10 @@ at() { cgroup=$1; shift; (echo 0 >$cg/$cgroup/cgroup.procs; exec "$@") >/dev/nul
 load() {
 	$SCHED -v "$@" >>$OUT/load.log 2>&1 & bias=$!
 	wait_state enabled
-	# Loaded is not yet switched: the instance answers when it is.
+	# The instance answers once it has switched the threads, after the load.
 	for _ in $(seq 300); do $BIAS cgroup list >/dev/null 2>&1 && break; sleep 0.1; done
 }
-# Twice the longest time between two looks of the agent.
+# Twice the longest time between two scans of the agent.
 settle() { sleep 2; }
 
 at in nice -n 5 sleep 5001
@@ -57,7 +57,7 @@ kill $first; wait $first 2>/dev/null; rmdir $cg/unborn; mkdir $cg/unborn; at unb
 kill $second; wait $second 2>/dev/null; rmdir $cg/unborn; settle
 $BIAS reload >$OUT/unborn.reload 2>&1; echo $? >>$OUT/unborn.reload
 
-# A thousand at once.
+# A thousand together.
 crowd=""
 for _ in $(seq $crowd_size); do at out sleep 6000; crowd="$crowd $pid"; done
 sleep 1

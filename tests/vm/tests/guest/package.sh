@@ -52,7 +52,7 @@ found() {
 	} 2>/dev/null | tr '\n' ' ' >"$OUT/$1"
 }
 active() { for _ in $(seq 900); do inside systemctl is-active -q scx_bias && break; sleep 0.1; done; }
-# why: print on standard error what systemd and the service said, if the service does not run.
+# why: print the messages of systemd and the service on standard error, if the service does not run.
 why() {
 	inside systemctl is-active -q scx_bias && return
 	inside systemctl status --full --no-pager scx_bias
@@ -83,7 +83,7 @@ inside systemctl stop boxed
 wait_state disabled
 rm -f "$top/root/var/lib/scx_bias/capacity.json"
 
-# The table is made up. Checks of it would only take time from the rest.
+# The table is invented. Checks of it would only take time from the rest.
 printf '%s\n' 'capacity_file = "/packages/capacity.json"' 'no_recalibrate = true' >$top/root/etc/scx_bias.toml
 inside systemctl enable --now scx_bias 2>>"$OUT/dpkg.log"
 echo "code $?" >"$OUT/enable"

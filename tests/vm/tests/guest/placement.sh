@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # SPDX-FileCopyrightText: 2026 The scx_bias authors
-# placement.sh [pingpong|blind]: mixes under the default scheduler and under scx_bias, and the cost of
-# switches if that is asked for; or only that cost, without counters.
+# placement.sh [pingpong|blind]: mixes under the default scheduler and under scx_bias, with pingpong
+# also the cost of switches; or only that cost, without counters.
 . "${0%/*}/common.sh"
 
 pingpongs() {

@@ -10,7 +10,7 @@ status() { $BIAS status --json >$OUT/$1.status.json; }
 unmeasured() { $BIAS status --json | tr -d ' \n' | grep -o '"unmeasured":\[[^]]*\]'; }
 "$AMPCTL" stop; online 0; "$AMPCTL" start
 calibrate
-# Virtual time is in force before the CPUs are, because the agent measures them at once.
+# Virtual time is in force before the CPUs are online, because the agent measures them immediately.
 load $SCHED
 wait_answer
 online 1

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # SPDX-FileCopyrightText: 2026 The scx_bias authors
-# survival.sh COMMAND...: run `storm SECONDS`, `survive KILLS` or `once`, and record what is left
-# afterwards: the state, complaints of the kernel, and tasks left in the class.
+# survival.sh COMMAND...: run `storm SECONDS`, `survive KILLS` or `once`. Afterwards record the
+# state, complaints of the kernel, and tasks left in the class.
 . "${0%/*}/common.sh"
 
-# storm SECONDS: let tasks of many kinds change all that they can.
+# storm SECONDS: let tasks of many kinds change everything that they can.
 storm() {
 	keep storm "$TORTURE" storm --scheduler-cmd "$SCHED" --load-timeout 300 --seconds "$1"
 }
@@ -25,8 +25,8 @@ once() {
 pretend
 "$@"
 cat /sys/kernel/sched_ext/state >$OUT/state
-# 6.12's deadline server warns now and then when a CPU goes offline under load, whatever the
-# scheduler (running_bw).
+# 6.12's deadline server occasionally warns when a CPU goes offline under load, with any scheduler
+# (running_bw).
 dmesg -k | grep -vE 'WARNING: .* at (task_non_contending|inactive_task_timer)[+]' |
 	grep -E 'BUG|WARNING|Oops|blocked for more than|soft lockup|runnable task stall' >$OUT/complaints || true
 # Field 41 of stat is the policy, counted after the name in parentheses; 7 is SCHED_EXT.

@@ -37,7 +37,7 @@ worst() {
 		sleep 3
 		echo >$TRACING/trace; echo 1 >$TRACING/tracing_on
 		echo 0-3 >$CGROUPS/slow/cpuset.cpus; echo 0-3 >$CGROUPS/fast/cpuset.cpus
-		# Without a process, which would disturb what is measured.
+		# Without a process, which would disturb the measurement.
 		echo free >$TRACING/trace_marker
 		wait $tasks
 		echo 0 >$TRACING/tracing_on

@@ -16,7 +16,7 @@ kill -INT $bias; wait $bias
 if echo 0 2>/dev/null >/proc/sys/net/core/bpf_jit_enable; then
 	$BIAS check >$OUT/no_jit.check
 	echo $? >$OUT/no_jit.codes
-	# Another network namespace does not show the setting, so the start fails only when it loads.
+	# Another network namespace hides the setting, so the start fails only when it loads.
 	for inside in "" "unshare --net"; do
 		$inside $BIAS --capacity-file /run/capacity.json >/dev/null 2>>$OUT/no_jit.err
 		echo $? >>$OUT/no_jit.codes

@@ -79,7 +79,7 @@ mod full {
         assert_eq!(samples(), 2 * 2 * 2, "two arms, two visits, two cells");
 
         ab(&out, &["--blocks", "2", "--resume"]);
-        assert_eq!(samples(), 2 * 8, "what was measured is kept, what was missing is added");
+        assert_eq!(samples(), 2 * 8, "earlier samples are kept, missing ones are added");
         let run = json(&out.join("run.json"));
         assert_eq!(
             (run["complete"].as_bool(), run["blocks_done"].as_u64()),

@@ -19,7 +19,7 @@ fn scheduling_goes_on_without_the_agent_and_under_a_flood_and_ends_with_it() {
     let mut expect = Expectations::default();
     let told = results.json("control")["told"].as_str().unwrap().to_owned();
     expect.holds(
-        &format!("told first: {told:?}"),
+        &format!("first notification: {told:?}"),
         told.starts_with("READY=1\n") && told.contains("STATUS=2 fast and 2 slow"),
     );
     let number = |name: &str| results.number("control", &format!("/{name}"));
@@ -57,7 +57,7 @@ fn reloads_take_over_what_is_right_and_nothing_of_what_is_wrong() {
         &format!("four broken files are refused in a line each: {broken}"),
         said.len() == 4 && said.iter().all(|line| line.contains("/run/scx_bias.toml")),
     );
-    expect.holds("nothing changes then", broken.matches("code 2 5000").count() == 4);
+    expect.holds("they change nothing", broken.matches("code 2 5000").count() == 4);
     let open = text("open");
     expect.holds(
         &format!("a file that others can write is refused: {open}"),
@@ -104,10 +104,10 @@ fn a_closed_output_ends_nothing() {
     let mut expect = Expectations::default();
     let text = |name: &str| results.text(name).trim().to_owned();
     expect.holds(&format!("a line was read: {}", text("line")), !text("line").is_empty());
-    expect.holds("it schedules on", text("state") == "enabled");
+    expect.holds("it keeps scheduling", text("state") == "enabled");
     expect.holds("and ends with 0", text("code") == "0");
     let log = text("log");
-    expect.holds(&format!("what happened is logged: {log}"), log.contains("standard output is closed"));
+    expect.holds(&format!("the event is logged: {log}"), log.contains("standard output is closed"));
     expect.judge();
 }
 
@@ -149,8 +149,7 @@ mod full {
         let mut expect = Expectations::default();
         expect.holds(&format!("loads: {}", results.text("log")), results.text("state").trim() == "enabled");
         let status = results.text("status");
-        expect
-            .holds(&format!("tells tasks: {status}"), status.contains("tasks:") || status.contains("task:"));
+        expect.holds(&format!("has tasks: {status}"), status.contains("tasks:") || status.contains("task:"));
         expect.holds("ends well", results.text("code").trim() == "0");
         expect.judge();
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Steps of the wall clock while tasks run: scheduling goes on, and ages stay right.
+//! Steps of the wall clock while tasks run: scheduling continues, and ages stay right.
 
 use crate::common::{Expectations, Results, Scenario};
 
@@ -34,7 +34,7 @@ mod full {
             expect.went_on(&results, step);
         }
         let complaints = results.text("complaints");
-        expect.holds(&format!("the kernel complains of nothing: {complaints}"), complaints.is_empty());
+        expect.holds(&format!("the kernel does not complain: {complaints}"), complaints.is_empty());
         expect.judge();
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Cost of the agent in instructions, on eight CPUs with 200 tasks. In one part all but three tasks
-//! sleep, so that idle CPUs are checked, all are listed five times, and `top` watches those that run.
-//! In the other, all are busy.
+//! sleep, so that idle CPUs are checked, all are listed five times, and `top` watches those that
+//! run. In the other, all are busy.
 
 use crate::common::{Expectations, Scenario};
 
@@ -12,7 +12,7 @@ const MOST_PER_S: f64 = 5e6;
 const MOST_PER_LISTED: f64 = 25e3;
 /// Tasks that are listed, at least.
 const LISTED: f64 = 5.0 * 200.0;
-/// Limit for each task in each answer to `top`, of which the first one lists all [instructions].
+/// Limit for each task in each answer to `top`; the first answer lists all [instructions].
 const MOST_PER_WATCHED: f64 = 8e3;
 /// Tasks in these answers, most of them asleep.
 const WATCHED: f64 = 9.0 * 200.0;
@@ -46,7 +46,7 @@ mod full {
         expect.at_least("busy tasks in top's last answer", busy as f64, 3.0);
         let checks = results.number("asleep.status", "/recalibration/spot_checks");
         expect.at_least("idle CPUs were checked meanwhile", checks, 1.0);
-        expect.holds("the scheduler ends as it should", results.text("code").trim() == "0");
+        expect.holds("the scheduler ends with 0", results.text("code").trim() == "0");
         expect.judge();
     }
 }

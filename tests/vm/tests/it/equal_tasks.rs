@@ -17,7 +17,7 @@ fn spin(under: &str, tasks: &[u32], seconds: u32) -> String {
 /// Check two fast cores of two threads and four slow cores. Tasks leave a class only when all of
 /// its whole cores are taken.
 ///
-/// Progress in a window of 2 s depends on what tasks are owed from before it, and on threads of the
+/// Progress in a window of 2 s depends on the tasks' lags at its start, and on threads of the
 /// system that take a CPU. The median of three runs counts where many tasks rotate.
 fn threads_and_slow_cores(kernel: &str, machine: &str, tasks: &[u32]) {
     let runs = |n: u32| if n < 5 { 1 } else { RUNS };

@@ -39,7 +39,7 @@ fn confined(name: &str) -> String {
     format!("crowd=; {crowd}; {crowd}; loads {name}-confined spin 4 6; kill $crowd; wait $crowd\n")
 }
 
-/// Check cpusets of unequal load, and that free tasks wait for `wait_ms` at most beside confined ones.
+/// Check cpusets of unequal load, and that free tasks wait at most `wait_ms` beside confined ones.
 fn expect_cpusets(results: &Results, expect: &mut Expectations, wait_ms: f64) {
     let free = |figure: &str| results.number("bias-confined", figure);
     let most_ms = free("/wait_most_us") / 1e3;
@@ -55,7 +55,7 @@ fn expect_cpusets(results: &Results, expect: &mut Expectations, wait_ms: f64) {
     }
 }
 
-/// Check what groups with a `cpu.max` use. Print what they use under the default scheduler.
+/// Check the CPU time of groups with a `cpu.max`. Print that under the default scheduler.
 fn expect_limits(results: &Results, expect: &mut Expectations) {
     let cpus = |name: &str, at: u32| {
         results.number(name, &format!("/us/{at}")) / (results.number(name, "/seconds") * 1e6)
@@ -88,7 +88,7 @@ fn cpusets_and_limits(kernel: &str, machine: &str, wait_ms: f64) {
 
 #[test]
 fn groups_in_cpusets_keep_weights_and_limits_on_6_12() {
-    // Ticks come each 10 ms, and slices are 50 ms long.
+    // Ticks come every 10 ms, and slices are 50 ms long.
     cpusets_and_limits("6.12", "60x4", 40.0);
 }
 

@@ -74,7 +74,7 @@ fn expect_confined(results: &Results, expect: &mut Expectations, name: &str) {
     expect.holds(&format!("{name}: mask of workqueues {workqueues:?}"), workqueues.trim() == "8");
 }
 
-/// Expect each thread's affinity from before; of new threads all CPUs.
+/// Expect each thread's affinity from before, and all CPUs for new threads.
 fn expect_free(results: &Results, expect: &mut Expectations, name: &str) {
     let before = look(results, "before");
     let wrong: Vec<_> = look(results, name)

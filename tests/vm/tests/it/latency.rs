@@ -24,8 +24,7 @@ fn waiters_are_early(kernel: &str, machine: &str) {
     expect.at_least_default(&results, "pipeline", "/blocks_per_s", 0.98);
     let most_us = |under: &str| results.of_runs(&format!("{under}-timers"), "/most_us");
     let (default, bias) = (most_us("default"), most_us("bias"));
-    // The default's longest delay varies from 0.1 to 7 ms. It is therefore the bound from 1.5 ms on
-    // only.
+    // The default's longest delay varies from 0.1 to 7 ms. So it is the bound only from 1.5 ms on.
     let what = format!("timers: median of the longest of each run [us] | {bias:?}, default {default:?}");
     expect.at_most(&what, median(&bias), median(&default).max(1500.0));
     expect.at_most("equal CPUs: frames missed of 100", results.number("frames", "/missed"), 0.0);

@@ -102,8 +102,8 @@ fn lines_move_between_cpus_as_in_the_model() {
     expect.judge();
 }
 
-/// One busy CPU has 1.5 of its speed, and two have 1.25. A step of the loop that spins is a PAUSE of
-/// 140 or 43 cycles, its own cycle and two instructions.
+/// One busy CPU has 1.5 of its speed, and two have 1.25. A step of the loop that spins is a PAUSE
+/// of 140 or 43 cycles, its own cycle and two instructions.
 const BOOSTED: [Figure; 7] = [
     ("boost", "/work_ns1", at_60(1.0) / 1.5, 0.01),
     ("boost", "/work_ns2", at_60(1.0) / 1.25, 0.015),
@@ -198,8 +198,8 @@ fn equal_cpus_are_one_class_after_other_work() {
     one_class_each_time(6);
 }
 
-/// Check the guest's caches, its `/tmp` and its root in memory. The first cache has two cores of two
-/// threads, the second one four cores of one.
+/// Check the guest's caches, its `/tmp` and its root in memory. The first cache has two cores of
+/// two threads, the second one four cores of one.
 fn guest_has_what_was_ordered(kernel: &str) {
     let mut scenario = Scenario::bare(kernel, "P2E4,llcs=2+4");
     scenario.root(&["hello"]);

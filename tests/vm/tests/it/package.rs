@@ -5,7 +5,7 @@
 //!
 //! # Limits
 //! systemd is the init of a container in the guest, because the guest's own files are the host's.
-//! A reboot ends and starts that container; the kernel goes on.
+//! A reboot ends and starts that container; the kernel keeps running.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +15,7 @@ use bias_vm::{build, cache};
 
 /// Version of the second package.
 const NEWER: &str = "999.0-1";
-/// What the root has beyond the least: the init, and libraries of the package.
+/// Packages of the root beyond the minimum: the init, and libraries of the package.
 const INCLUDED: &str = "systemd,systemd-sysv,dbus,libelf1t64,zlib1g,libgcc-s1";
 
 /// Run a command, and return what it prints.

@@ -55,8 +55,8 @@ fn only_a_program_that_needs_what_differs_is_sensitive() {
     expect.judge();
 }
 
-/// Loops of [Cui23] by the host's OpenMP runtime: equal parts wait for the slow CPUs, and parts
-/// that are handed out do not. Pinned threads do the same in each repetition.
+/// Loops of [Cui23] by the host's OpenMP runtime: with equal parts the team waits for the slow
+/// CPUs, and with dynamic ones it does not. Pinned threads do the same in each repetition.
 #[test]
 fn a_pinned_team_waits_for_its_slowest_thread() {
     let command = "$REPLAY omp --json --benchmarks static,dynamic --bind close --runs 3 --repetitions 4 --iterations 64";
@@ -88,7 +88,7 @@ mod full {
         let over =
             |nth: usize, figure: &str| results.number("amp", &format!("/cases/{nth}/over_smp/{figure}"));
         let mut expect = Expectations::default();
-        // Three threads do the work of four. Noise delays the four, and the work of a loop is equal.
+        // Three threads do the work of four. Noise delays the four, and loops have equal work.
         expect.at_most("time of three threads over that of four", over(2, "time"), 4.0 / 3.0 * 1.05);
         expect.within(
             "time with a housekeeping CPU of half speed",

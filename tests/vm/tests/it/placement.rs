@@ -38,8 +38,8 @@ fn placement_and_overhead_on_6_12() {
     let results = Scenario::emulated("6.12", "2F2S", 6).run("placement", &["pingpong"]);
     let mut expect = Expectations::default();
     expect_placement(&results, &mut expect);
-    // The targets are 6 983, 6 631 and 7 590. Two boots gave 6 990 and 7 033, 7 124 and 6 933, 7 771
-    // and 7 967.
+    // The targets are 6 983, 6 631 and 7 590. Two boots gave 6 990 and 7 033, 7 124 and 6 933,
+    // 7 771 and 7 967.
     expect_cheap_switches(&results, &mut expect, [7100.0, 7200.0, 8200.0]);
     expect.judge();
 }

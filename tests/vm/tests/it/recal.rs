@@ -118,7 +118,7 @@ fn expect_alone(expect: &mut Expectations, results: &Results) {
 fn expect_blind(expect: &mut Expectations, results: &Results) {
     expect_entry(expect, results, "blind.down", 1, (FAST / THROTTLED, "slow"));
     let by_spot = changes(results, "blind.down").iter().any(|change| change["cause"] == "spot-check");
-    expect.holds("blind.down: a spot check told", by_spot);
+    expect.holds("blind.down: a spot check found it", by_spot);
     // The task may run anywhere, but it is not attracted to the CPU that was fast.
     expect.at_most(
         "blind.freed: second task on fast CPUs",
@@ -147,8 +147,7 @@ fn slow_cpus_that_come_online_later_are_measured() {
     let results = Scenario::emulated("6.12", "2F2S", 4).run("recal_late", &[]);
     let mut expect = Expectations::default();
     let log = results.text("bias.log");
-    expect
-        .holds(&format!("the log tells of them: {log}"), log.contains("came online and is not in the table"));
+    expect.holds(&format!("the log names them: {log}"), log.contains("came online and is not in the table"));
     let told = results.text("told");
     expect.holds(&format!("in the end all are measured: {told}"), told.trim().ends_with("\"unmeasured\":[]"));
     for cpu in [2, 3] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! A guest that several commands share: each finds it as the first one did, or the guest says what
-//! remains of the one before.
+//! A guest that several commands share: each finds it as the first one did, or the guest reports
+//! the remains of the previous one.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl Shared {
         Self { session: Session::boot(&vm).unwrap().unwrap(), out }
     }
 
-    /// Run a command. Return its outcome, and what remains of it.
+    /// Run a command. Return its outcome and its remains.
     fn shell(&mut self, text: &str, limit: Duration) -> (Outcome, String) {
         let command = ["sh".to_string(), "-c".to_string(), text.to_string()];
         self.session.run(&command, &self.out, limit).unwrap()

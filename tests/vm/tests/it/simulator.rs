@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What `bias-bench sim` predicts for ten mixes, against what the VM shows.
+//! Predictions of `bias-bench sim` for ten mixes, compared with the VM.
 //!
 //! The simulator gets the table that was calibrated in the VM. tests/sim/README.md has the figures,
 //! and the reason of each difference.
@@ -24,7 +24,7 @@ fn of_tasks(tasks: &Value, key: &str) -> Vec<f64> {
     tasks.as_array().into_iter().flatten().filter_map(|task| task[key].as_f64()).collect()
 }
 
-/// Return what the VM measured.
+/// Return the VM's figures.
 fn measured(results: &Results, name: &str) -> Figures {
     let mut tasks = results.json(name)["rounds"][0]["tasks"].clone();
     let switches = ["voluntary_switches", "involuntary_switches"].map(|key| of_tasks(&tasks, key)).concat();
@@ -44,7 +44,7 @@ fn measured(results: &Results, name: &str) -> Figures {
     }
 }
 
-/// Return what the simulator predicts.
+/// Return the simulator's figures.
 fn predicted(results: &Results, name: &str) -> Figures {
     let progress = of_tasks(&results.json(name)["tasks"], "progress");
     let most = progress.iter().copied().fold(0.0, f64::max);
@@ -71,7 +71,7 @@ fn agree(machine: &str, mixes: &[&str]) {
         let what =
             format!("{mix}: difference of most over least progress | {simulated:.3}, in the VM {seen:.3}");
         expect.at_most(&what, (simulated - seen).abs(), 0.05);
-        // The VM's kernel threads and its agent run, too. No bound holds for what they add.
+        // The VM's kernel threads and its agent run, too. They add an unknown number.
         println!(
             "{mix}: a second {:.1} migrations and {:.1} switches, in the VM {:.1} and {:.1}",
             sim.migrations_per_s, sim.switches_per_s, vm.migrations_per_s, vm.switches_per_s

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Survival of changes to tasks, CPUs and the scheduler itself: no task is lost, and the state
-//! before is restored.
+//! Survival of changes to tasks, CPUs and the scheduler itself: no task is lost, and the earlier
+//! state is restored.
 
 use crate::common::{Expectations, FOR_SERVICES, Results, Scenario, from_environment};
 

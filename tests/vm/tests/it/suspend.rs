@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Suspend and resume while tasks run, by the kernel's own test of it: scheduling goes on, and the
-//! table is right 5 s later, and so are ages.
+//! Suspend and resume while tasks run, by the kernel's own test of it: scheduling continues, and
+//! 5 s later the table and the ages are right.
 
 use crate::common::{Expectations, Results, Scenario};
 
-/// What the kernel tests: stopping tasks; also devices; also CPUs and the system's core.
+/// Levels of the kernel's test: stopping tasks; also devices; also CPUs and the system's core.
 const LEVELS: [&str; 3] = ["freezer", "devices", "core"];
 /// Execute costs of the machine's CPUs, relative to the fastest.
 const COSTS: [f64; 4] = [1.0, 1.0, 2.5, 2.5];
@@ -49,7 +49,7 @@ mod full {
         let code = results.text("code");
         expect.holds(&format!("scx_bias ended with {code:?}"), code.trim() == "0");
         let complaints = results.text("complaints");
-        expect.holds(&format!("the kernel complains of nothing: {complaints}"), complaints.is_empty());
+        expect.holds(&format!("the kernel does not complain: {complaints}"), complaints.is_empty());
         expect.judge();
     }
 }

@@ -159,10 +159,10 @@ mod full {
         let ended: f64 = verdicts.iter().sum::<f64>() + undone;
         expect.at_least("swaps asked for or refused", asked + count("/tally/refused"), 1.0);
         expect.holds(
-            &format!("{asked} were asked for and {ended} have ended, {verdicts:?}, {undone} undone"),
+            &format!("{asked} were requested and {ended} have ended, {verdicts:?}, {undone} undone"),
             asked == ended,
         );
-        expect.holds("the agent goes on", results.json("short.swaps")["summary"]["off"].is_null());
+        expect.holds("the agent keeps planning", results.json("short.swaps")["summary"]["off"].is_null());
         clean(&results, &mut expect, "short");
         let complaints = results.text("complaints");
         expect.holds(&format!("the kernel does not complain: {complaints:?}"), complaints.is_empty());

@@ -10,7 +10,7 @@ use crate::common::{Expectations, Results, Scenario};
 const SYSTEMD: &str = "/lib/systemd/systemd";
 
 fn service(minutes: u64, script: &str) -> Results {
-    assert!(std::path::Path::new(SYSTEMD).exists(), "{SYSTEMD} is not there: install the package systemd");
+    assert!(std::path::Path::new(SYSTEMD).exists(), "{SYSTEMD} does not exist: install the package systemd");
     let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scheds/scx_bias/scx_bias.service.in");
     inputs::record([unit]).unwrap();
     Scenario::plain("6.12", "2F2S", minutes, "").alone().run(script, &[unit])

@@ -36,8 +36,7 @@ fn stays_within_budget(kernel: &str, counted: bool) -> (Results, Expectations) {
     }
     let programs = budget.programs.keys().filter(|name| counted || !name.starts_with("bias_count_"));
     let programs = programs.count() + 1;
-    expect
-        .holds(&format!("{kernel}: {seen} programs of {programs} told their cost:\n{log}"), seen == programs);
+    expect.holds(&format!("{kernel}: {seen} programs of {programs} have a cost:\n{log}"), seen == programs);
     (results, expect)
 }
 
@@ -50,7 +49,7 @@ fn expect_refusal_without_jit(results: &Results, expect: &mut Expectations) {
     );
     let (check, error) = (text("check"), text("err"));
     expect.holds(&format!("check names the JIT: {check}"), check.contains("MISSING  jit "));
-    // The second start tells what it measured before it fails.
+    // The second start reports its measurements before it fails.
     let errors: Vec<&str> = error.lines().filter(|line| line.starts_with("scx_bias: ")).collect();
     let named = errors.iter().all(|line| line.contains("sysctl net.core.bpf_jit_enable=1"));
     expect.holds(&format!("each start names the setting in one line: {error}"), named && errors.len() == 2);

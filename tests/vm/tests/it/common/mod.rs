@@ -99,7 +99,7 @@ impl Scenario {
         }
     }
 
-    /// Let the scenario have a guest of its own, because it leaves changes that no check finds.
+    /// Give the scenario a guest of its own, because it leaves changes that no check finds.
     pub fn alone(mut self) -> Self {
         self.vm.shares_guest = false;
         self
@@ -209,7 +209,7 @@ fn guest_text(script: &str, args: &[&str]) -> String {
     }
 }
 
-/// Read a file of the tree, which so becomes an input of the scenario.
+/// Read a file of the tree, and record it as an input of the scenario.
 pub fn tree(path: &str) -> String {
     let path = build::workspace().join(path);
     inputs::record([&path]).unwrap();
@@ -271,7 +271,7 @@ impl Results {
 /// missed one.
 ///
 /// The values of figures are compared with those of earlier runs ([`bias_vm::record`]). So a figure
-/// has one name in all runs. What differs between runs follows after ` | `.
+/// has one name in all runs. Text that differs between runs follows after ` | `.
 #[derive(Default)]
 pub struct Expectations {
     lines: Vec<String>,
@@ -302,7 +302,7 @@ impl Expectations {
         self.note(met, what);
     }
 
-    /// Expect of what common.sh recorded by `look NAME` that each busy task ran, and that scx_bias
+    /// Expect in the records of `look NAME` of common.sh that each busy task ran, and that scx_bias
     /// is still loaded.
     pub fn went_on(&mut self, results: &Results, name: &str) {
         let times = |file: String| -> Vec<u64> {
@@ -316,7 +316,7 @@ impl Expectations {
     }
 
     /// Print everything. Fail the test if all expectations are met: they are a target that is known
-    /// to be missed, and the test has to say so when it is reached.
+    /// to be missed, and the test reports when it is reached.
     pub fn judge_missed(self) {
         self.leave();
         let text = self.lines.join("\n");
@@ -333,8 +333,8 @@ impl Expectations {
         self.failed == 0
     }
 
-    /// Print everything. Fail the test if any expectation was missed, or if a bound is too loose for
-    /// what is recorded.
+    /// Print everything. Fail the test if any expectation was missed, or if a bound is too loose
+    /// for the recorded values.
     pub fn judge(mut self) {
         let scenario = self.leave();
         let recorded = build::workspace().join("tests/vm/recorded.toml");
