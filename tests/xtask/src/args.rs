@@ -19,8 +19,8 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
 pub struct Args {
-    /// Install missing packages without a question. Implied by CI=true, and if standard input is no
-    /// terminal.
+    /// Install missing packages without a question. Implied by CI=true, and if standard input is
+    /// not a terminal.
     #[arg(long, global = true)]
     pub yes: bool,
     /// The command to run.
@@ -69,7 +69,7 @@ pub enum PackageKind {
     Deb,
     /// For Fedora, openSUSE and others; needs rpmbuild.
     Rpm,
-    /// An archive of a program without libraries, and its services.
+    /// An archive of a statically linked program and its services.
     Static,
 }
 
@@ -99,13 +99,13 @@ pub struct VmArgs {
     /// itself.
     #[arg(long, value_name = "MIB", default_value_t = bias_vm::prepare::MEMORY_MIB)]
     pub memory: u32,
-    /// Debian packages, separated by commas, that are unpacked with all that they depend on into the
-    /// guest's memory. $ROOT names the directory; run programs with `chroot $ROOT PROGRAM`. They wait
-    /// for no file of the host.
+    /// Debian packages, separated by commas, to unpack with their dependencies into the guest's
+    /// memory. $ROOT names the directory; run programs with `chroot $ROOT PROGRAM`. They never wait
+    /// for a file of the host.
     #[arg(long, value_name = "PACKAGES", value_delimiter = ',')]
     pub root: Vec<String>,
-    /// Make a block device of this size in MiB in the guest's memory. It answers within 80 us of the
-    /// guest's time, and is mounted as ext4; $DISK names the directory.
+    /// Make a block device of this size in MiB in the guest's memory. It answers within 80 us of
+    /// the guest's time, and is mounted as ext4; $DISK names the directory.
     #[arg(long, value_name = "MIB", default_value_t = 0)]
     pub disk: u32,
     /// Change a CPU's speed while the command runs, as CPU:MIPS@SECONDS (repeatable), to emulate
@@ -162,8 +162,8 @@ pub struct TestArgs {
     /// guard a promise run on 6.12, and the newest kernel verifies the programs.
     #[arg(long, conflicts_with = "no_vm")]
     pub full: bool,
-    /// Run every scenario of the selection, also those that passed with the same programs, kernels
-    /// and texts. Implied by --full and by additional arguments.
+    /// Run every scenario of the selection, including those that passed with the same programs,
+    /// kernels and texts. Implied by --full and by additional arguments.
     #[arg(long, conflicts_with = "no_vm")]
     pub fresh: bool,
     /// Additional arguments of `cargo nextest run`, after `--`: for example a filter `-E

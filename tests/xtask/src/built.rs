@@ -3,17 +3,17 @@
 //! The sources of the programs that this workspace builds.
 //!
 //! # Problem
-//! Equal sources do not give equal bytes: clang writes the types of the kernel side in another order
-//! at each compilation, and programs hold paths of the checkout. Yet equal sources give programs that
-//! do the same.
+//! Equal sources do not give equal bytes: clang writes the types of the kernel side in another
+//! order at each compilation, and programs hold paths of the checkout. Yet equal sources give
+//! programs that do the same.
 //!
 //! # Approach
-//! cargo tells which crates of the workspace a program consists of. Their directories, what their
-//! build scripts read elsewhere, and the workspace's own files are its sources.
+//! cargo lists the workspace's crates that a program consists of. The program's sources are their
+//! directories, the directories that their build scripts read, and the workspace's own files.
 //!
 //! # Limits
-//! A build script that reads another directory must be named in [`READ_BY_BUILD`]. The compiler of C
-//! counts by the list of installed packages, which is an input of each scenario.
+//! A build script that reads another directory must be named in [`READ_BY_BUILD`]. The list of
+//! installed packages, an input of each scenario, stands for the C compiler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -26,15 +26,15 @@ use bias_vm::build::{cargo, workspace};
 use bias_vm::{cache, inputs};
 use serde::Deserialize;
 
-/// What the build scripts of crates read besides their own directories.
+/// Directories that build scripts read besides their own.
 const READ_BY_BUILD: [(&str, &str); 3] =
     [("bias_policy", "lib/include"), ("bias_agent", "bpf"), ("bias_sim", "bpf")];
-/// Files that decide on each build.
+/// Files that affect every build.
 const COMMON: [&str; 3] = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml"];
-/// Where C text begins and ends of which a build reads the comments: they describe statistics.
+/// Begin and end of the C text whose comments a build reads: they describe statistics.
 const DESCRIBED: (&str, &str) = ("enum bias_stat {", "};");
 
-/// What `cargo metadata` tells of the workspace.
+/// The used part of the output of `cargo metadata`.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -72,7 +72,7 @@ pub struct Built {
 }
 
 impl Built {
-    /// Return those of this workspace.
+    /// Return the programs and libraries of this workspace.
     ///
     /// # Errors
     /// cargo or rustc does not run.
@@ -106,8 +106,8 @@ impl Built {
         Self { root, sources, rustc }
     }
 
-    /// Return the files that a built program consists of, in order. `None` if `program`, a path, is
-    /// none of them.
+    /// Return the files that a built program consists of, in order, or `None` if the path `program`
+    /// is not a built program.
     fn files(&self, program: &Path) -> Option<Result<Vec<PathBuf>>> {
         let paths = self.sources.get(program.file_name()?.to_str()?)?;
         let all = paths.iter().map(|path| inputs::files(path)).collect::<Result<Vec<_>>>();
@@ -118,8 +118,8 @@ impl Built {
         }))
     }
 
-    /// Return a digest of the sources of a built program. `None` if `program` is none. The inner one
-    /// is `None` if a source cannot be read.
+    /// Return a digest of the sources of a built program, `Some(None)` if a source cannot be read,
+    /// and `None` if `program` is not a built program.
     pub fn digest(&self, program: &Path) -> Option<Option<String>> {
         Some(self.files(program)?.ok().and_then(|files| {
             let mut parts = vec![self.rustc.clone()];
@@ -135,8 +135,8 @@ impl Built {
         }))
     }
 
-    /// Return true if the sources of a built program are those of which a build was made that began
-    /// at `begun`. `None` if `program` is none.
+    /// Return true if no source of a built program has changed since its build began at `begun`.
+    /// Return `None` if `program` is not a built program.
     pub fn is_built_since(&self, program: &Path, begun: SystemTime) -> Option<bool> {
         Some(self.files(program)?.is_ok_and(|files| files.iter().all(|file| is_old(file, begun))))
     }
@@ -169,15 +169,15 @@ fn closure<'a>(package: &'a Package, packages: &BTreeMap<&'a str, &'a Package>) 
     found
 }
 
-/// Return what of a C text decides on a build.
+/// Return the part of a C text that affects a build.
 fn code_of(text: &str) -> String {
     let Some((before, rest)) = text.split_once(DESCRIBED.0) else { return without_comments(text) };
     let (described, after) = rest.split_once(DESCRIBED.1).unwrap_or((rest, ""));
     [&without_comments(before), DESCRIBED.0, described, &without_comments(after)].concat()
 }
 
-/// Return a C text without comments and empty lines, with one blank for several: clang-format aligns
-/// what stands beside comments.
+/// Return a C text without comments and empty lines, and with runs of blanks as one: clang-format
+/// aligns code beside comments.
 fn without_comments(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;

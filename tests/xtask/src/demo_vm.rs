@@ -31,7 +31,7 @@ pub fn run(args: &DemoArgs, consent: Consent) -> Result<i32> {
     kernels::check(&args.kernel)?;
     bias_vm::packages::ensure(Purpose::All, consent)?;
     eprintln!("xtask: the programs ...");
-    // Compilers use the CPUs, and the kernel and virtme-ng come from the network meanwhile.
+    // Fetch the kernel and virtme-ng while the compilers use the CPUs.
     let programs = thread::scope(|scope| {
         let fetched = scope.spawn(|| prepare::fetch(&args.kernel));
         let programs = build::programs()?;
@@ -73,7 +73,7 @@ fn guest_script(programs: &std::path::Path, args: &DemoArgs) -> String {
         PathBuf::from(programs).join("scx_bias").display()
     ));
     format!(
-        "set -e\necho '== What the CPUs are worth, measured inside the VM'\n{scx_bias} calibrate >/dev/null\n{scx_bias} table\n\
+        "set -e\necho '== Speeds of the CPUs, measured inside the VM'\n{scx_bias} calibrate >/dev/null\n{scx_bias} table\n\
          echo\necho '== The default scheduler, then scx_bias'\n\
          {bench} demo --scheduler-cmd {scheduler} {}\n",
         extra.join(" ")

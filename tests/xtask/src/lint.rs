@@ -15,7 +15,7 @@ use bias_vm::sources::sources;
 const SPDX: [&str; 2] =
     ["SPDX-License-Identifier: GPL-2.0-only", "SPDX-FileCopyrightText: 2026 The scx_bias authors"];
 
-/// Runs every check, all of them even if one fails, and returns 1 if any did.
+/// Run every check, even after one fails. Return 1 if any failed.
 pub fn run() -> Result<i32> {
     let mut failed = if prose()? { Vec::new() } else { vec!["prose"] };
     if !licence_lines()? {

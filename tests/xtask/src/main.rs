@@ -40,7 +40,7 @@ fn main() {
         args::Command::Package(args) => package::run(&args.kinds),
     };
     exit(code.unwrap_or_else(|error| {
-        // Ctrl-C also ends the programs of a step, and the step then reports a failure of them.
+        // Ctrl-C also ends the programs of a step, so the step reports their failure.
         if bias_vm::interrupt::requested() {
             eprintln!("xtask: interrupted");
             return bias_vm::exit::INTERRUPTED;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What nextest reports of a run, from its JUnit file.
+//! The results of a nextest run, from its JUnit file.
 
 use std::fs;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ impl Report {
         }
     }
 
-    /// Return the outcomes; none if nextest did not get as far as to write them.
+    /// Return the outcomes; none if nextest ended before it wrote them.
     pub fn outcomes(&self) -> Vec<TestOutcome> {
         parse(&fs::read_to_string(&self.0).unwrap_or_default())
     }
@@ -41,7 +41,7 @@ pub struct TestOutcome {
     pub name: String,
     /// False if any attempt failed.
     pub passed: bool,
-    /// Why it returned without a check, if it says so on a line that begins with `skipped: `.
+    /// Why it returned without a check, from a line that begins with `skipped: `.
     pub skipped: Option<String>,
 }
 

@@ -5,8 +5,8 @@
 //! # Approach
 //!
 //! The packagers' build installs to a directory below cargo's, and the tools of the distribution
-//! make packages of it. `scheds/packaging/` has what they need to know. The packages depend on the
-//! libraries of the system that builds them.
+//! package it. `scheds/packaging/` has the control files. The packages depend on the libraries of
+//! the system that builds them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -73,7 +73,7 @@ fn stage(step: &mut Step, name: &str, options: &[&str]) -> Result<PathBuf> {
     Ok(root)
 }
 
-/// Give the shared libraries below `usr` this mode, which distributions do not agree on.
+/// Set the mode of the shared libraries below `usr`. Distributions differ in it.
 fn set_mode(usr: &Path, mode: u32) -> Result<()> {
     libraries(usr)?.iter().try_for_each(|it| Ok(fs::set_permissions(it, fs::Permissions::from_mode(mode))?))
 }
@@ -87,15 +87,15 @@ fn libraries(usr: &Path) -> Result<Vec<PathBuf>> {
 fn deb() -> Result<PathBuf> {
     let mut step = Step::new("building the .deb");
     let architecture = output(Command::new("dpkg").arg("--print-architecture"))?;
-    // dpkg names the directory of libraries, as Debian's own packages have it.
+    // Debian's packages install libraries to a directory that dpkg names.
     let triplet = output(Command::new("dpkg-architecture").arg("-qDEB_HOST_MULTIARCH"))?;
     let root = stage(&mut step, "deb", &[&format!("--libdir=lib/{triplet}")])?;
     let (usr, templates) = (root.join(PREFIX), workspace().join("scheds/packaging/debian"));
     set_mode(&usr, 0o644)?;
-    // Debian names a package's documents by the package, and has the text of the licence.
+    // On Debian, the package names the directory of its documents, and the system has the licence.
     fs::remove_dir_all(usr.join("share/licenses"))?;
     let doc = usr.join("share/doc/scx-bias");
-    fs::rename(usr.join("share/doc/scx_bias"), &doc).context("the documents are not where they belong")?;
+    fs::rename(usr.join("share/doc/scx_bias"), &doc).context("cannot move the documents")?;
     fs::rename(doc.join("CHANGELOG.md"), doc.join("changelog"))?;
     fs::write(doc.join("changelog.Debian"), debian_changelog()?)?;
     for name in ["changelog", "changelog.Debian"] {
@@ -123,12 +123,12 @@ fn deb() -> Result<PathBuf> {
     Ok(package)
 }
 
-/// Return the date of the last commit, so that equal trees make equal packages. The forms are those
-/// of git and of date.
+/// Return the date of the last commit, so that equal trees make equal packages. `git` and `date`
+/// are the formats for these commands.
 fn date(git: &str, date: &str) -> Result<String> {
     let mut log = Command::new("git");
     log.args(["log", "-1", "--date=format:%a %b %d %Y", &format!("--format={git}")]);
-    // Outside git there is only today.
+    // Outside of git, use the present date.
     output(log.current_dir(workspace())).or_else(|_| output(Command::new("date").arg(date)))
 }
 
@@ -207,17 +207,17 @@ fn rpm() -> Result<PathBuf> {
             main = Some(package);
         }
     }
-    step.done("and those of programs with marks beside it");
+    step.done("plus packages for programs with marks");
     main.context("rpmbuild has written no package")
 }
 
-/// The packages that distributions with .rpm make of one tree.
+/// The packages into which .rpm distributions split one tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Program,
     /// Library of programs with marks.
     Library,
-    /// What builds such programs.
+    /// Header, link and metadata to build such programs.
     Devel,
 }
 
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_services_of_every_package_are_those_that_are_installed() {
+    fn every_package_handles_the_installed_services() {
         let units = crate::packagers_build::INSTALLED.iter().filter_map(|file| {
             let (_, unit) = file.split_once("systemd/system/")?;
             Some(unit)

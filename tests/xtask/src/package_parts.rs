@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What the kinds of packages have in common.
+//! Helpers shared by all kinds of packages.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,12 +16,12 @@ pub fn packages() -> PathBuf {
     target_directory().join("package")
 }
 
-/// Run a command that prints nothing of use.
+/// Run a command, and drop its output.
 pub fn must(command: &mut Command) -> Result<()> {
     output(command).map(drop)
 }
 
-/// Run a command, and return what it prints, without the end of the last line.
+/// Run a command, and return its output without the final newline.
 pub fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().display().to_string();
     let output = command.output().with_context(|| format!("cannot run {name}"))?;

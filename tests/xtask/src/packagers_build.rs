@@ -71,7 +71,7 @@ impl PackagersBuild {
         Ok(build)
     }
 
-    /// Take the programs that a test run has built.
+    /// Use the programs that a test run has built.
     pub fn test_run(mut self) -> Self {
         self.environment.extend([
             (TEST_ENVIRONMENT.0, TEST_ENVIRONMENT.1.to_string()),

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Scenarios that need not run again, because one with the same inputs passed.
+//! Scenarios that need not run again, because they passed with the same inputs.
 //!
 //! # Approach
 //! A scenario records the files that decide its result ([`bias_vm::inputs`]). When it has passed,
 //! the cache directory keeps a digest of each of them: `passed/TEST/KEY`. A later run compares
-//! these digests with those of the present files, and leaves out the scenarios without a
-//! difference.
+//! these digests with those of the present files, and skips scenarios without a difference.
 //!
 //! # Invariants
 //! - A test that failed in any attempt, or did not end, is not kept.
 //! - A file that changed during the run is not kept: the test may have seen its former content.
-//! - For a program of this workspace its sources count ([`Built`]). A comment of the kernel side is
-//!   no input.
+//! - For a program of this workspace its sources count ([`Built`]), without the comments of the
+//!   kernel side.
 //! - `--full`, `--fresh`, a selection of tests and a variable that changes a test ignore the cache.
 //!
 //! # Limits
-//! Equal inputs give equal results in virtual time. A scenario without it also depends on the host,
-//! and only `--full` and `--fresh` repeat it.
+//! Equal inputs give equal results in virtual time. A scenario in real time also depends on the
+//! host; only `--full` and `--fresh` repeat it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -72,7 +71,7 @@ pub struct Passed {
 }
 
 impl Passed {
-    /// Return those of the user.
+    /// Return the passes of the user.
     ///
     /// # Errors
     /// There is no cache directory, or cargo does not run.
@@ -97,8 +96,8 @@ impl Passed {
         Ok(tests)
     }
 
-    /// Keep tests that have passed, each with its inputs. The build of the programs began at `begun`,
-    /// and they were ready at `since`.
+    /// Keep tests that have passed, each with its inputs. The build of the programs began at
+    /// `begun`, and they were ready at `since`.
     ///
     /// # Errors
     /// The directory cannot be written.
@@ -147,7 +146,7 @@ fn commit() -> String {
     text.ok().filter(|text| !text.is_empty()).unwrap_or_else(|| "no commit".to_string())
 }
 
-/// Return the passes of a test. One that is damaged, or of another version, is none.
+/// Return the passes of a test. Ignore files that are damaged or from another version.
 fn passes(test: &Path) -> Result<Vec<Pass>> {
     let read = |path: PathBuf| serde_json::from_slice(&fs::read(path).ok()?).ok();
     Ok(entries(test)?.into_iter().filter_map(read).collect())
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_stands_for_the_test_until_an_input_changes_and_when_it_returns() {
+    fn a_pass_counts_while_the_inputs_are_the_same() {
         let (_directory, passed, input, tests) = one();
         assert!(passed.unchanged().unwrap().is_empty());
         passed.keep(&tests, SystemTime::now(), SystemTime::now()).unwrap();
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_during_the_run_or_has_no_inputs_is_not_kept() {
+    fn tests_without_inputs_or_with_inputs_that_changed_are_not_kept() {
         let (_directory, passed, _, tests) = one();
         passed.keep(&tests, SystemTime::now(), SystemTime::now() - Duration::from_secs(60)).unwrap();
         passed.keep(&[("a::c".to_string(), BTreeSet::new())], SystemTime::now(), SystemTime::now()).unwrap();
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn few_passes_of_a_test_remain_and_a_damaged_one_is_none() {
+    fn few_passes_of_a_test_are_kept_and_damaged_ones_are_ignored() {
         let (directory, passed, input, tests) = one();
         for n in 0..2 * KEPT {
             fs::write(&input, n.to_string()).unwrap();

@@ -5,8 +5,8 @@
 //!
 //! # Limits
 //!
-//! The C library is glibc, which cannot load modules for names of groups then. `--group` of
-//! `scx_bias metrics` knows those of `/etc/group`.
+//! A static glibc cannot load name-service modules, so `--group` of `scx_bias metrics` accepts only
+//! the groups of `/etc/group`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,11 +52,11 @@ pub fn archive() -> Result<PathBuf> {
 fn program(step: &mut Step) -> Result<PathBuf> {
     let libelf = static_library("libelf.a")?;
     let mut build = cargo();
-    // Only the last link decides which C library the program has, so all crates but those around
-    // libelf are those of every other build.
+    // Only the final link selects the C library, so this build shares all crates but those around
+    // libelf with other builds.
     build.args(["rustc", "--locked", "--release", "-p", "scx_bias", "--features", "static", "--"]);
     build.args(["-C", "target-feature=+crt-static"]).env("LIBBPF_SYS_LIBRARY_PATH", libelf);
-    // Newer versions of libelf decompress with it.
+    // Newer versions of libelf need it.
     if static_library("libzstd.a").is_ok() {
         build.args(["-C", "link-arg=-lzstd"]);
     }
@@ -77,6 +77,9 @@ fn static_library(name: &str) -> Result<PathBuf> {
     let path = output(Command::new("cc").arg(format!("-print-file-name={name}")))?;
     match Path::new(&path).parent() {
         Some(directory) if directory.is_absolute() => Ok(directory.to_owned()),
-        _ => Err(coded(KERNEL_OR_PERMISSION, format!("there is no {name}; install libelf's and zlib's"))),
+        _ => Err(coded(
+            KERNEL_OR_PERMISSION,
+            format!("there is no {name}; install the static libraries of libelf and zlib"),
+        )),
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What `cargo xtask test` says after nextest's summary: what did not run, and what ran twice.
+//! The lines of `cargo xtask test` after nextest's summary: skipped tests and repeated boots.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use bias_vm::boots::Boots;
 
 use crate::outcome::TestOutcome;
 
-/// Print all of it. `unchanged` are the scenarios that a pass with equal inputs stands for, with
-/// the commit of that pass. `unclean` are the scenarios that left something in a shared guest.
+/// Print the summary. `unchanged` are the scenarios that did not run, each with the commit at which
+/// it passed with equal inputs. `unclean` are the scenarios that left something in a shared guest.
 pub fn print(
     unchanged: &BTreeMap<String, String>,
     outcomes: &[TestOutcome],
@@ -50,7 +50,7 @@ fn lines(
     }
     lines.extend(unclean.iter().map(|(test, left)| {
         let left = left.lines().collect::<Vec<_>>().join("; ");
-        format!("{test} did not leave its guest clean ({left}), so the next scenario has a new one")
+        format!("{test} did not leave its guest clean ({left}), so the next scenario boots a new one")
     }));
     if boots.boots > 0 {
         let Boots { boots, repeated, loads } = boots;
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_did_not_run_and_what_ran_twice_is_counted() {
+    fn skipped_tests_and_repeated_boots_are_counted() {
         let unchanged = [("a::b", "1a"), ("a::c", "1a"), ("a::d", "2b")];
         let unchanged = unchanged.map(|(test, commit)| (test.to_string(), commit.to_string())).into();
         let test = |name: &str, skipped: Option<&str>| TestOutcome {
@@ -82,7 +82,7 @@ mod tests {
             [
                 "3 scenarios did not run: same inputs, passed (2 at 1a, 1 at 2b); --fresh runs them",
                 "1 tests checked nothing on this machine:\n  p y: needs root",
-                "a::e did not leave its guest clean (sched_ext is enabled; a taint), so the next scenario has a new one",
+                "a::e did not leave its guest clean (sched_ext is enabled; a taint), so the next scenario boots a new one",
                 "1 of 9 boots of the VM were repeated; the guests loaded 7 schedulers",
             ]
         );

@@ -26,7 +26,7 @@ use crate::summary;
 /// Filter of the tests that boot the VM: the integration tests of `bias_vm`. The configuration of
 /// nextest has the same filter.
 const VM_TESTS: &str = "package(bias_vm) & kind(test)";
-/// nextest's name of their program.
+/// nextest's name for their program.
 const VM_PROGRAM: &str = "bias_vm::it";
 /// The simulator's package. Its tests depend on nothing but its sources, and count as one scenario.
 const SIMULATOR: &str = "bias_sim";
@@ -81,7 +81,7 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
     let status = command.args(&args.nextest).status().context("cannot start cargo-nextest")?;
     let unclean = pool.map(Pool::end).unwrap_or_default();
     let outcomes = report.outcomes();
-    // What passed before an interruption has passed.
+    // An interruption does not invalidate the tests that passed before it.
     if !args.no_vm {
         Passed::of_user()?.keep(&scenarios(&outcomes), begun, since)?;
     }
@@ -91,8 +91,8 @@ pub fn run(args: &TestArgs, consent: Consent) -> Result<i32> {
     Ok(status.code().unwrap_or(1))
 }
 
-/// Return true if the run must repeat what has passed with the same inputs: if the user asks for
-/// that, selects tests, or sets a variable that changes a test.
+/// Return true if the run must repeat scenarios that passed with the same inputs: if the user asks
+/// for it, selects tests, or sets a variable that changes a test.
 fn repeats_all(args: &TestArgs) -> bool {
     let is_set = |(name, _): (OsString, _)| name.to_string_lossy().starts_with("BIAS_VM_");
     let selected = !args.nextest.is_empty();
@@ -121,7 +121,7 @@ fn selection(args: &TestArgs, unchanged: &BTreeMap<String, String>) -> Vec<Strin
     words(&["-E", &format!("not ({})", left_out.collect::<Vec<_>>().join(" | "))])
 }
 
-/// Return the scenarios that passed, and what decides their results.
+/// Return the scenarios that passed, each with its inputs.
 fn scenarios(outcomes: &[TestOutcome]) -> Vec<(String, BTreeSet<String>)> {
     let has_passed = |test: &&TestOutcome| test.passed && test.skipped.is_none();
     let of_vm = outcomes.iter().filter(has_passed).filter(|test| test.program == VM_PROGRAM);
@@ -135,7 +135,7 @@ fn scenarios(outcomes: &[TestOutcome]) -> Vec<(String, BTreeSet<String>)> {
     passed
 }
 
-/// Prepare what boots the VM, and the oldest and the newest kernel, or with `all` every kernel.
+/// Prepare the VM's tools, and the oldest and the newest kernel, or every kernel if `all`.
 fn prepare_vm(all: bool) -> Result<()> {
     tools::virtme_python()?;
     let kernels = Table::load()?.kernels;

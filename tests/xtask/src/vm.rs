@@ -13,7 +13,7 @@ use bias_vm::runner::Outcome;
 
 use crate::args::VmArgs;
 
-/// Parameters with which the module describes the unequal cores to the kernel.
+/// Module parameters that describe the unequal cores to the kernel.
 const DEFAULT_HYBRID: [&str; 3] = ["cpufreq=1", "itmt=1", "asym=1"];
 
 /// Run the command and return the exit code.
@@ -21,7 +21,7 @@ pub fn run(args: &VmArgs, consent: Consent) -> Result<i32> {
     if let Some(change) = args.throttle.iter().find(|change| change.cpu >= args.machine.cpus()) {
         return Err(coded(USAGE, format!("--throttle {change} names a CPU that the machine lacks")));
     }
-    // A wrong name or size shows before a kernel is built.
+    // Refuse a wrong name or size before building a kernel.
     let root = (!args.root.is_empty()).then(|| Root::ensure(&args.root)).transpose()?;
     if let Some(root) = &root {
         root.check_memory(args.memory.saturating_sub(args.disk))?;

@@ -85,7 +85,7 @@ fn parse(code: &[String]) -> Module {
     module
 }
 
-/// Parse one branch of an import that begins with `path`. A re-export is no use of the item.
+/// Parse one branch of an import that begins with `path`. A re-export does not use the item.
 fn import(code: &[String], at: &mut usize, mut path: Vec<String>, is_reexport: bool, module: &mut Module) {
     while ![";", ",", "}"].contains(&code[*at].as_str()) {
         match code[*at].as_str() {
@@ -175,7 +175,7 @@ fn no_crate_has_a_new_circle() {
 }
 
 #[test]
-fn a_circle_is_found_and_a_reexport_is_none() {
+fn circles_are_found_and_reexports_do_not_count() {
     let tree = BTreeMap::from([
         ("lib.rs", "mod a;\nmod x;\nmod y;"),
         ("a.rs", "mod b;\nmod c;\npub use b::{B, D as E};\n#[cfg(test)]\nmod t {\n    use super::c;\n}"),

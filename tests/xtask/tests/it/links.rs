@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Relative links of all documents lead to files and headings that exist, and so do the names of files
-//! and functions in ARCHITECTURE.md. The table of contents of the book has every page.
+//! Relative links of all documents lead to files and headings that exist, and so do the names of
+//! files and functions in ARCHITECTURE.md. The table of contents of the book has every page.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -75,7 +75,7 @@ fn expanded(name: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_architecture_names_what_exists() {
+fn files_and_functions_in_the_architecture_exist() {
     const BASES: [&str; 5] =
         ["", "userspace/agent/src", "lib/include", "tests/ampvm/abi/src", "tests/ampvm/plugin/src"];
     let code: String = sources(&["*.rs", "*.h", "*.c"])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Checks that a file is short enough to be read at once. Clippy checks the length of functions
+//! Checks that a file is short enough to be read in one go. Clippy checks the length of functions
 //! (`.clippy.toml`).
 
 use std::fs::read_to_string;
@@ -31,7 +31,7 @@ fn files_have_at_most_600_lines_of_code() {
 }
 
 #[test]
-fn comments_and_tests_are_no_code() {
+fn comments_and_tests_do_not_count() {
     let text =
         "// a\n\nfn f() {}\n/*\n * b\n */\n*a = 1;\n#[cfg(test)]\nuse b;\n#[cfg(test)]\nmod tests {}\n";
     // The delimiters of the comment count as one line.
