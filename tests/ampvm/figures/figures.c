@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 /*
- * Measurements inside the guest of the figures that the asymmetric VM's model
+ * Measure, inside the guest, the figures that the asymmetric VM's model
  * predicts.
  *
  *     cc -O2 -static -I ../guest figures.c measure.c -o figures
  *     figures execute      an integer loop on each CPU
  *     figures spin         a loop of PAUSE on each CPU
- *     figures boost        integer loops on 1, 2, ... CPUs at once
+ *     figures boost        integer loops on 1, 2, ... CPUs together
  *     figures smt          CPUs 0 and 1, siblings: each alone, then both
  *     figures memory       a chase over local, remote, interleaved memory
  *     figures bandwidth    streams of one node, of two, and one with a loop
@@ -51,8 +51,8 @@ static double step_ns(const struct task *t)
 }
 
 /*
- * CPU time per instruction and stall cycle, those of the kernel's ticks
- * included. Ticks of two CPUs that coincide wait for each other's locks with
+ * CPU time per instruction and stall cycle, including those of the kernel's
+ * ticks. Ticks of two CPUs that coincide wait for each other's locks with
  * PAUSE, which is a stall.
  */
 static double work_ns(const struct task *t)
@@ -62,7 +62,7 @@ static double work_ns(const struct task *t)
 	return t->cpu_ns / (event[AMP_INSTRUCTIONS] + event[AMP_STALL_INTERNAL] + event[AMP_STALL_EXTERNAL]);
 }
 
-/* Each of these fills in task @i, which runs on the given CPU. */
+/* Each of these sets up task @i for the given CPU. */
 
 static void loop(int i, int cpu)
 {
@@ -91,7 +91,7 @@ static void figure_execute(void)
 	enum { ROUNDS = 3 };
 	int cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
-	/* The window is so long that one tick of the timer does not show. */
+	/* In a window this long, one tick of the timer does not show. */
 	window_ns = 600e6;
 	for (int cpu = 0; cpu < cpus; cpu++) {
 		double least = 1e18, most = 0, all_ns = 0, ns = 0;

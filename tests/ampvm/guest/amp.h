@@ -31,8 +31,8 @@ void amp_kthread_allow(bool allowed);
 void amp_sleep_keep_files(void);
 
 /*
- * Repair breakpoints that QEMU keeps after the kernel removed them, and end
- * that. Start returns 0 or an error number.
+ * Repair breakpoints that QEMU keeps after the kernel removed them, and stop
+ * it. Start returns 0 or an error number.
  */
 int amp_text_start(void);
 void amp_text_stop(void);

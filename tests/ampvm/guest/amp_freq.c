@@ -5,7 +5,7 @@
  *
  * Problem
  * On real machines a governor changes the clock while a scheduler runs. The VM
- * must offer such a kernel.
+ * must do the same.
  *
  * Approach
  * Each CPU has a policy from freq_min_permille of its nominal speed up to that
@@ -44,7 +44,7 @@
 static unsigned int freq_min_permille = 100;
 module_param(freq_min_permille, uint, 0444);
 MODULE_PARM_DESC(freq_min_permille,
-		 "lowest speed that cpufreq can ask for, in thousandths of the nominal one (default 100)");
+		 "lowest speed that cpufreq can request, in thousandths of the nominal one (default 100)");
 
 static struct amp_shared *amp_page;
 static const u32 *amp_nominal_khz;

@@ -15,7 +15,7 @@
  *
  * Modules cannot link to these kernel functions. This module serves a test lab,
  * so it finds kallsyms_lookup_name() with a kprobe and the functions with that.
- * If the kernel lacks a function, the module logs it and goes on without the
+ * If the kernel lacks a function, the module logs it and works without that
  * part.
  *
  * Limits
@@ -96,8 +96,8 @@ static int amp_find_itmt(const char *part)
 }
 
 /*
- * Find the functions for capacities, and let capacities differ. The second step
- * cannot be undone, but equal capacities can still be set.
+ * Find the functions for capacities, and allow capacities to differ. The second
+ * step cannot be undone, but equal capacities can still be set.
  */
 static int amp_find_capacities(void)
 {

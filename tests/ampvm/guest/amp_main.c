@@ -15,9 +15,9 @@
  * therefore exact, however short the interval.
  *
  * The PMU supports per-task and per-CPU events, groups, reads from BPF, and any
- * number of events at once without multiplexing. Real PMUs have few counters,
- * and the cores of hybrid machines support different events. The parameters
- * below add such restrictions, to test users of counters under them.
+ * number of simultaneous events without multiplexing. Real PMUs have few
+ * counters, and the cores of hybrid machines support different events. The
+ * parameters below add such restrictions, to test users of counters under them.
  *
  * amp_hybrid.c informs the kernel of its unequal cores, and amp_kthread.c runs
  * busy kernel threads.

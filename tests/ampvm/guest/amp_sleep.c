@@ -5,15 +5,15 @@
  *
  * Problem
  * The guest's files are the host's, over a virtio device. Its driver has no
- * code for suspend: the kernel resets the device, and no file can be read any
- * more.
+ * code for suspend: the kernel resets the device, and no file is readable
+ * afterwards.
  *
  * Approach
- * Let the kernel pass over QEMU's own devices when it suspends devices. It
- * still suspends the others, the CPUs and the core of the system.
+ * Make the kernel skip QEMU's own devices when it suspends devices. It still
+ * suspends the others, the CPUs and the core of the system.
  *
  * Limits
- * The kernel does not undo it, because nothing in the guest needs that.
+ * The module never undoes this, because nothing in the guest needs that.
  */
 #include <linux/pci.h>
 

@@ -18,9 +18,9 @@
  * The write is atomic, so it never undoes a change by another CPU.
  *
  * Limits
- * A breakpoint that is there but belongs to nothing still ends the kernel,
- * after AMP_TEXT_TRIES attempts. Nothing repairs breakpoints before this module
- * is loaded.
+ * A real breakpoint without an owner still ends the kernel, after
+ * AMP_TEXT_TRIES attempts. Nothing repairs breakpoints before this module is
+ * loaded.
  */
 #include <linux/kdebug.h>
 #include <linux/moduleparam.h>
@@ -43,7 +43,7 @@ struct amp_text_last {
 	unsigned int times;
 };
 
-/* Repairs, counted without a lock: two at once may count as one. */
+/* Repairs, counted without a lock: two at the same time may count as one. */
 static unsigned int text_repairs;
 module_param(text_repairs, uint, 0444);
 MODULE_PARM_DESC(text_repairs, "result, not a setting: breakpoints that QEMU kept and this module repaired");

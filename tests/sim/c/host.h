@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
- * What the engine provides to the BPF code: one function for each kfunc and
+ * The engine's interface to the BPF code: one function for each kfunc and
  * helper that needs the engine. The first argument is the engine.
  *
  * There is no default. The table is filled in Rust, whose compiler demands
@@ -13,7 +13,7 @@
 
 #include "kernel.h"
 
-/* An iteration over a DSQ: where it stands, as the DSQ's key. */
+/* An iteration over a DSQ. Its position is a key of the DSQ. */
 struct sim_iter_scx_dsq {
 	u64 dsq;
 	u64 newest;

@@ -91,8 +91,8 @@ sim_open(struct sim_host *host, void *kernel)
 
 /*
  * Undefined behaviour that BPF defines. BPF's x / 0 is 0, and a shift counts
- * modulo the width. The policy claims to need neither, so both end the run with
- * the place. The compiler calls these functions (-fsanitize).
+ * modulo the width. The policy claims to need neither, so both end the run and
+ * report the place. The compiler calls these functions (-fsanitize).
  */
 struct sim_place {
 	const char *file;
@@ -111,7 +111,7 @@ void __ubsan_handle_shift_out_of_bounds(struct sim_place *place, u64 left, u64 r
 
 /*
  * Calls at each access to memory, if the compiler inserts them. Accesses to
- * globals of bpf/ are points where another CPU may come in between. Its own
+ * globals of bpf/ are points where another CPU may run in between. Its own
  * stack, tables of the engine and read-only data are not.
  */
 #ifdef SIM_TRACED

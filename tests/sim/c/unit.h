@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
- * What a compiled copy of the scheduler shows to the engine: its callbacks, its
- * programs, and the globals that the agent writes or reads.
+ * The interface of a compiled copy of the scheduler to the engine: its
+ * callbacks, its programs, and the globals that the agent writes or reads.
  */
 #ifndef SIM_UNIT_H
 #define SIM_UNIT_H

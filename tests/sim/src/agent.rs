@@ -3,8 +3,8 @@
 //! The agent's part: knobs, the description of the machine, and the capacity table.
 //!
 //! The real agent measures the table and writes it through the BPF skeleton
-//! (`userspace/agent/src/bpf/`). Here the table comes from the machine's costs, and the same policy
-//! crate derives from it what the agent derives. The knobs are at the agent's defaults.
+//! (`userspace/agent/src/bpf/`). Here the table comes from the machine's costs, and the agent's
+//! policy crate does the rest. The knobs are at the agent's defaults.
 
 use anyhow::{Result, ensure};
 use bias_agent::options::RunOptions;
@@ -30,7 +30,7 @@ const COPIES: usize = ffi::BIAS_TABLE_COPIES as usize;
 /// Write everything that the agent writes before it attaches the scheduler.
 ///
 /// # Errors
-/// Fail if the machine's costs are no table.
+/// Fail if the machine's costs are not a valid table.
 pub fn start(kernel: &Kernel) -> Result<()> {
     let unit = kernel.unit();
     let knobs = RunOptions::default();
@@ -128,7 +128,7 @@ fn write(unit: &ffi::sim_unit, copy: usize, table: &CapacityTable) {
 }
 
 impl Kernel {
-    /// Change the speed of `cpu`. If the agent is `told`, it publishes a new table.
+    /// Change the speed of `cpu`. If `told`, the agent publishes a new table.
     pub(crate) fn set_speed(&self, cpu: usize, permille: u32, told: bool) {
         self.sync(cpu);
         self.machine.cpus[cpu].factor_permille.set(permille.max(1));

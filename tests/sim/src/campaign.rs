@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Campaigns: many random cases, and what to do with one that breaks a rule.
+//! Campaigns of random cases, and the search for broken rules.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -72,7 +72,7 @@ pub fn survey(seeds: Range<u64>, image: Image<'_>) -> anyhow::Result<Faults> {
     Ok(faults)
 }
 
-/// Run a scenario. Return what it does not reach.
+/// Run a scenario. Return the rule that it breaks or the figure that it misses.
 ///
 /// # Errors
 /// Fail if the case is impossible.

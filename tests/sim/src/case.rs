@@ -41,12 +41,12 @@ pub struct Interleave {
     pub memory: bool,
 }
 
-/// What the CPUs' counters deliver.
+/// Behaviour of the CPUs' counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CountersOf {
     /// Everything.
     Good,
-    /// An error now and then.
+    /// Occasional errors.
     Failing,
     /// There are none: the counting programs are not loaded.
     None,
@@ -75,7 +75,7 @@ pub struct TaskSpec {
 }
 
 impl TaskSpec {
-    /// A task of nice 0 in the root cgroup that starts at once, on any CPU.
+    /// A task of nice 0 in the root cgroup that starts immediately, on any CPU.
     #[must_use]
     pub fn new(program: Program) -> Self {
         Self {
@@ -163,7 +163,7 @@ pub struct Disturb {
     pub what: Disturbance,
 }
 
-/// What a case of shares is about.
+/// Topic of a case of shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Topic {
@@ -215,7 +215,7 @@ impl Topic {
 /// Everything that a run depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
-    /// Decides all that is random.
+    /// Decides all random choices.
     pub seed: u64,
     /// The machine, see [`Machine::parse`].
     pub machine: String,
@@ -225,7 +225,7 @@ pub struct Case {
     pub tasks: Vec<TaskSpec>,
     /// Cgroups.
     pub groups: Vec<GroupSpec>,
-    /// What happens meanwhile.
+    /// Disturbances during the run.
     pub disturbances: Vec<Disturb>,
     /// Length of the run.
     pub duration_ns: u64,
@@ -241,7 +241,7 @@ pub struct Case {
     pub timer_ns: (u64, u64),
     /// Interleaving within callbacks; None if callbacks are atomic.
     pub interleave: Option<Interleave>,
-    /// What counters deliver.
+    /// Behaviour of the counters.
     pub counters: CountersOf,
     /// Task storage cannot always be allocated.
     pub memory_fails: bool,
@@ -250,14 +250,14 @@ pub struct Case {
     /// All tasks are marked programs. Those that store no hints announce sections at random.
     #[serde(default)]
     pub hints: bool,
-    /// Compare shares of CPU time with what tasks are entitled to.
+    /// Compare shares of CPU time with the tasks' entitlements.
     #[serde(default)]
     pub shares: Option<Topic>,
     /// CPUs whose tick the kernel stops for a single task.
     #[serde(default)]
     pub nohz_full: Vec<usize>,
     /// Time between two ticks that another CPU makes for one without a tick. The kernel's is
-    /// [`REMOTE_TICK_NS`]. What is rare with that shows sooner if it is shorter.
+    /// [`REMOTE_TICK_NS`]. A shorter one makes rare events more frequent.
     #[serde(default = "remote_tick_ns")]
     pub remote_tick_ns: u64,
     /// The knob `max_unfairness_permille`.
@@ -266,7 +266,7 @@ pub struct Case {
     /// Write a trace.
     #[serde(skip)]
     pub trace: bool,
-    /// Keep what ran where, and all waits.
+    /// Record all stays on CPUs, and all waits.
     #[serde(skip)]
     pub record: bool,
 }
@@ -278,7 +278,7 @@ fn remote_tick_ns() -> u64 {
     REMOTE_TICK_NS
 }
 
-/// A value of that knob that binds nothing.
+/// A value of that knob without effect.
 pub const UNFAIR_WITHOUT_BOUND: u32 = 1_000_000;
 
 /// Return the default of the knob `max_unfairness_permille`.
@@ -327,7 +327,7 @@ impl Case {
     /// Read a case.
     ///
     /// # Errors
-    /// Fail if the text is no case of this version.
+    /// Fail if the text is not a case of this version.
     pub fn parse(text: &str) -> Result<Self> {
         Ok(serde_json::from_str(text)?)
     }
@@ -348,7 +348,7 @@ impl Case {
     /// Check that the case is possible on `machine`.
     ///
     /// # Errors
-    /// The error names what is not.
+    /// The error names the impossible part.
     pub fn check(&self, machine: &Machine) -> Result<()> {
         let (cpus, tasks) = (machine.cpus.len(), self.tasks.len());
         ensure!(self.tick_ns >= 100_000, "a tick every {} ns: give at least 100000", self.tick_ns);

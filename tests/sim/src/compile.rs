@@ -42,7 +42,7 @@ pub struct Source<'a> {
 pub enum Variant {
     /// As usual.
     Plain,
-    /// With a call to the engine at each access to memory, so that other CPUs can come in between.
+    /// With a call to the engine at each access to memory, so that other CPUs can run in between.
     Traced,
     /// With every check of undefined behaviour that traps.
     Undefined,

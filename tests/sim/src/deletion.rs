@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Deletions: what no case misses of the BPF code.
+//! Deletions: parts of the BPF code that no case misses.
 //!
 //! # Problem
 //!
 //! The list of mutations covers only mechanisms that are known. A mechanism outside of it may do
-//! nothing, and every test passes.
+//! nothing, yet every test passes.
 //!
 //! # Approach
 //!
-//! Each statement of `bpf/` is left out in turn, and each condition of an `if` is made false and true.
-//! Scenarios, some cases of each family and random cases run until one of them fails. What survives
-//! is either needless, or needs a case.
+//! Each statement of `bpf/` is left out in turn, and each condition of an `if` is made false and
+//! true. Scenarios, some cases of each family and random cases run until one of them fails. A
+//! change that survives shows code that is needless, or lacks a case.
 //!
 //! # Limits
 //!
@@ -39,9 +39,9 @@ const FAMILY_CASES: u64 = 16;
 pub struct Change {
     /// Line of the file, from 1 on.
     pub line: usize,
-    /// What is replaced.
+    /// The replaced range.
     at: Range<usize>,
-    /// What stands there instead.
+    /// Its replacement.
     new: String,
 }
 
@@ -52,7 +52,7 @@ impl Change {
         [&text[..self.at.start], &self.new, &text[self.at.end..]].concat()
     }
 
-    /// Return what is replaced, and by what, in one line.
+    /// Return the replaced text and its replacement, in one line.
     #[must_use]
     pub fn describe(&self, text: &str) -> String {
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Runs: how an engine is built from a case, and its loop over events.
+//! Construction of an engine from a case, and its event loop.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What tasks are entitled to: weighted max-min fairness.
+//! Entitlements of tasks: weighted max-min fairness.
 //!
 //! # Problem
 //!
@@ -11,13 +11,13 @@
 //! # Approach
 //!
 //! All CPUs are alike. Rates rise together, each in proportion to its weight, as water does. A rate
-//! stops at what its task asks for. Tasks of some affinities stop when they fill all CPUs that any
-//! of them may use. By Hall's theorem, rates that fill no such set beyond its size are those of some
-//! assignment to CPUs. Tasks with rates of at most 1 never need two CPUs at once (open shop,
-//! Gonzalez and Sahni 1976).
+//! stops at its task's demand. Tasks of some affinities stop when they fill all CPUs that any of
+//! them may use. By Hall's theorem, rates that fill no such set beyond its size are those of some
+//! assignment to CPUs. Tasks with rates of at most 1 never need two CPUs at the same time (open
+//! shop, Gonzalez and Sahni 1976).
 //!
 //! Cgroups divide what their parent has in the same way, level by level. Affinities and cgroups do
-//! not combine here: which of them has to give way is a choice of the scheduler.
+//! not combine here: the scheduler chooses which of them takes precedence.
 //!
 //! # Invariants
 //!
@@ -25,13 +25,13 @@
 
 use crate::mask::Mask;
 
-/// Affinities beyond which the sets of them are too many.
+/// Maximum number of affinities, because every set of them is checked.
 const MAX_AFFINITIES: usize = 10;
 
 /// Rates below it count as 0 [CPUs].
 const EPSILON: f64 = 1e-9;
 
-/// What a task, or a chain of tasks that fork each other, asks for.
+/// Demand of a task, or of a chain of tasks that fork each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     /// Its weight.
@@ -44,7 +44,8 @@ pub struct Claim {
     pub group: usize,
 }
 
-/// A cgroup that divides its time: its parent and its weight. Group 0 is the root, and parents come first.
+/// A cgroup that divides its time: its parent and its weight. Group 0 is the root, and parents come
+/// first.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Divided {
     /// Its parent.
@@ -79,8 +80,8 @@ fn divide(claims: &[(f64, f64)], capacity: f64) -> Vec<f64> {
     claims.iter().map(|(weight, most)| (level * weight).min(*most)).collect()
 }
 
-/// Return the rates [CPUs] of `claims` on `cpus` CPUs that are alike. None if affinities are too
-/// many, or combine with cgroups.
+/// Return the rates [CPUs] of `claims` on `cpus` CPUs that are alike. None if there are too many
+/// affinities, or if they combine with cgroups.
 #[must_use]
 pub fn entitlements(claims: &[Claim], groups: &[Divided], cpus: usize) -> Option<Vec<f64>> {
     let all = Mask::first_cpus(cpus);
@@ -96,7 +97,7 @@ pub fn entitlements(claims: &[Claim], groups: &[Divided], cpus: usize) -> Option
 /// Divide `capacity` level by level.
 fn by_group(claims: &[Claim], groups: &[Divided], capacity: f64) -> Vec<f64> {
     let count = groups.len().max(1);
-    // A group can use what all below it can.
+    // A group can use as much as all below it together.
     let mut most = vec![0.0; count];
     claims.iter().for_each(|claim| most[claim.group] += claim.most);
     for group in (1..count).rev() {
@@ -122,7 +123,7 @@ fn by_group(claims: &[Claim], groups: &[Divided], capacity: f64) -> Vec<f64> {
     rates
 }
 
-/// Raise all rates until they fill the CPUs of some set of affinities, fix those, and go on.
+/// Raise all rates until they fill the CPUs of some set of affinities, fix those, and repeat.
 fn by_affinity(claims: &[Claim]) -> Option<Vec<f64>> {
     let mut affinities: Vec<Mask> = Vec::new();
     for claim in claims {

@@ -41,7 +41,7 @@ fn a_confined_crowd_leaves_the_other_cpus() {
 
 /// A chain of overlaps: what one set leaves goes to the next.
 #[test]
-fn overlapping_affinities_share_what_both_may_use() {
+fn overlapping_affinities_share_their_common_cpus() {
     let mut claims = vec![claim(100.0, 1.0, 0..1); 3];
     claims.push(claim(100.0, 1.0, 0..2));
     claims.push(claim(100.0, 1.0, 1..2));
@@ -58,7 +58,7 @@ fn groups_divide_level_by_level() {
 }
 
 #[test]
-fn a_group_of_many_gets_what_a_group_of_few_gets() {
+fn groups_of_many_and_of_few_get_equal_time() {
     let groups = [ROOT[0], Divided { parent: 0, weight: 100.0 }, Divided { parent: 0, weight: 100.0 }];
     let of = |group| Claim { group, ..claim(100.0, 1.0, 0..2) };
     let mut claims = vec![of(1); 2];
@@ -68,8 +68,8 @@ fn a_group_of_many_gets_what_a_group_of_few_gets() {
 }
 
 proptest! {
-    /// No CPU is used beyond its time, none idles for which a task asks, and a rate below what its
-    /// task asks for has no smaller neighbour to blame.
+    /// No CPU is overused, and none idles while a task needs it. A task below its demand shares no
+    /// CPU with one that has more per weight.
     #[test]
     fn rates_are_fair(tasks in proptest::collection::vec((1u32..1000, 1u32..=100, 1usize..16), 1..12)) {
         let claims: Vec<Claim> = tasks.iter().map(|(weight, most, cpus)| {

@@ -4,10 +4,10 @@
 //!
 //! # Approach
 //!
-//! A finding is a rule, its cause, and how many of 100 000 cases break it. A campaign passes over
-//! faults of these rules, and over no others. The campaign of each test run also demands that their
-//! numbers are about as expected: a repair takes its finding off the list, and a defect that makes
-//! one frequent does not hide behind it.
+//! A finding is a rule, its cause, and how many of 100 000 cases break it. A campaign ignores
+//! faults of these rules, and no others. The campaign of each test run also demands that their
+//! numbers are about as expected: a repair must remove its finding from the list, and a new defect
+//! cannot hide behind a rare finding.
 
 use crate::case::Fault;
 
@@ -22,7 +22,7 @@ pub struct Finding {
     pub cause: &'static str,
 }
 
-/// All of them.
+/// All known findings.
 pub const FINDINGS: &[Finding] = &[
     Finding {
         rule: "queued-unparked",
@@ -106,10 +106,10 @@ pub fn unexpected(finding: &Finding, found: usize, cases: u64) -> Option<String>
     let expected = finding.per_100_000 as f64 * cases as f64 / 100_000.0;
     let rule = finding.rule;
     if found as f64 > 3.0 * expected + 5.0 {
-        return Some(format!("{found} cases break {rule}, some {expected:.0} are expected"));
+        return Some(format!("{found} cases break {rule}, about {expected:.0} are expected"));
     }
     (found == 0 && expected >= 5.0).then(|| {
-        format!("no case breaks {rule}, some {expected:.0} are expected: take it off src/findings.rs")
+        format!("no case breaks {rule}, about {expected:.0} are expected: remove it from src/findings.rs")
     })
 }
 

@@ -393,7 +393,7 @@ unsafe extern "C" fn print(k: *mut c_void, line: *const c_char) {
     kernel.trace.line(kernel.now(), || line.trim_end().to_owned());
 }
 
-/// BPF code cannot go on from here, and a panic cannot pass through it.
+/// BPF code cannot continue from here, and a panic cannot pass through it.
 unsafe extern "C" fn fatal(k: *mut c_void, what: *const c_char, file: *const c_char, line: u32) {
     let (what, file) =
         unsafe { (CStr::from_ptr(what).to_string_lossy(), CStr::from_ptr(file).to_string_lossy()) };

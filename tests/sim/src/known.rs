@@ -9,17 +9,18 @@
 //!
 //! # Approach
 //!
-//! The body of the test returns what is broken. [`known_defect`] passes while the body returns an
-//! error. It fails as soon as the body returns none, so the repair has to replace it by [`holds`].
+//! The body of the test returns an error that names the broken promise. [`known_defect`] passes
+//! while it does. It fails as soon as the body succeeds, so the repair has to replace it by
+//! [`holds`].
 //!
 //! # Limits
 //!
-//! A panic of the body is no broken promise: it fails the test in both functions.
+//! A panic of the body is not a broken promise: it fails the test in both functions.
 
 /// Run a test of a promise that holds.
 ///
 /// # Panics
-/// Panic with what `body` finds broken.
+/// Panic with the error of `body`.
 pub fn holds(body: impl FnOnce() -> Result<(), String>) {
     let result = body();
     assert!(result.is_ok(), "{}", result.err().unwrap_or_default());

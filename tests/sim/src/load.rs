@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What tasks do: programs of simple steps.
+//! Programs of tasks, in simple steps.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub enum Op {
     Wake {
         /// Which.
         task: usize,
-        /// The waker says that it is about to sleep (`WF_SYNC`).
+        /// The waker announces that it is about to sleep (`WF_SYNC`).
         sync: bool,
     },
     /// Wake several tasks, one after the other.
@@ -45,8 +45,8 @@ pub enum Op {
     },
     /// Call sched_yield().
     Yield,
-    /// Store a hint for the scheduler in the memory of the own process (`bias/hint.h`). It counts
-    /// where [`Case::hints`](crate::case::Case::hints) is set.
+    /// Store a hint for the scheduler in the memory of the own process (`bias/hint.h`). It has an
+    /// effect if [`Case::hints`](crate::case::Case::hints) is set.
     Hint {
         /// The hint, for example `BIAS_HINT_FAST`.
         hint: u32,
@@ -56,7 +56,7 @@ pub enum Op {
         /// Which.
         task: usize,
     },
-    /// Call migrate_disable(), as the kernel does for a system call's part.
+    /// Call migrate_disable(), as the kernel does for parts of system calls.
     MigrateDisable,
     /// Call migrate_enable().
     MigrateEnable,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Random loads of seconds: cases whose shares are checked, and crowds.
+//! Random loads that run for seconds: cases whose shares are checked, and crowds.
 
 use crate::case::{Case, Disturb, Disturbance, GroupSpec, TaskSpec, Topic};
 use crate::load::{Op, Program, stacks};
@@ -45,7 +45,7 @@ pub fn shares(rng: &Rng, seed: u64) -> Case {
     case
 }
 
-/// Add what a topic is about.
+/// Add the load of a topic.
 fn add(rng: &Rng, topic: Topic, case: &mut Case, cpus: usize) {
     match topic {
         Topic::Plain => {}
@@ -81,7 +81,7 @@ fn add(rng: &Rng, topic: Topic, case: &mut Case, cpus: usize) {
 fn behave(rng: &Rng, case: &mut Case, cpus: usize, count: u64, task: TaskSpec) {
     let weight = *rng.pick(&[1, 100, 100, 1000]);
     for at in 0..count {
-        // Each starts at its own time, or all would wake at once.
+        // Each starts at its own time, or all would wake at the same time.
         let start_ns = Some(at * rng.within(100, 700) * 1000);
         case.tasks.push(TaskSpec { weight, start_ns, ..task.clone().on(at as usize % cpus) });
     }

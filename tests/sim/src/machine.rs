@@ -68,7 +68,7 @@ impl CpuSpec {
 pub struct Machine {
     /// CPUs by number.
     pub cpus: Vec<CpuSpec>,
-    /// Classes that were measured; without them costs decide.
+    /// Measured classes; without them costs decide.
     classes: Option<Vec<Class>>,
 }
 
@@ -76,10 +76,10 @@ impl Machine {
     /// Read a machine.
     ///
     /// # Errors
-    /// The error says what is wrong with the text.
+    /// The error names the mistake in the text.
     pub fn parse(text: &str) -> Result<Self> {
         if text.starts_with('[') {
-            return Self::measured(serde_json::from_str(text).context("this is no list of CPUs")?);
+            return Self::measured(serde_json::from_str(text).context("this is not a list of CPUs")?);
         }
         let mut cpus = if is_counts(text) { from_counts(text)? } else { from_vm(text)? };
         ensure!(!cpus.is_empty(), "the machine {text} has no CPUs");
@@ -102,7 +102,10 @@ impl Machine {
         for (at, entry) in table.cpus.iter().enumerate() {
             ensure!(entry.cpu as usize == at, "CPU {at} is missing; number the CPUs from 0 without gaps");
             let places = [entry.core as usize, entry.llc as usize];
-            ensure!(places.iter().all(|cpu| *cpu < all), "CPU {at} shares what no listed CPU has");
+            ensure!(
+                places.iter().all(|cpu| *cpu < all),
+                "CPU {at} shares a core or cache with a CPU that is not listed"
+            );
         }
         let classes: Vec<Class> = table.cpus.iter().map(|entry| entry.class).collect();
         let one = |entry: &CpuCapacity| {
@@ -132,7 +135,7 @@ impl Machine {
     /// Return the capacity table that the agent would measure at the moment.
     ///
     /// # Errors
-    /// Fail if the costs are no table.
+    /// Fail if the costs are not a valid table.
     pub fn table(&self) -> Result<CapacityTable> {
         let now: Vec<[u32; 3]> = self.cpus.iter().map(|cpu| cpu.cost(false)).collect();
         let best: [u32; 3] =
@@ -192,15 +195,16 @@ fn from_counts(text: &str) -> Result<Vec<CpuSpec>> {
         let mut rest = part[digits..].chars();
         let kind = rest.next().with_context(|| format!("{part} names no type of core; give P, M, E or L"))?;
         let Some((_, cost)) = TYPES.iter().find(|(name, _)| *name == kind) else {
-            bail!("{kind} is no type of core; give P, M, E or L");
+            bail!("{kind} is not a type of core; give P, M, E or L");
         };
         let threads = rest.as_str();
         let threads = if threads.is_empty() {
             1
         } else {
-            let number =
-                threads.strip_suffix('T').with_context(|| format!("{part} should end in threads, as 2T"))?;
-            number.parse().with_context(|| format!("{number} is no number of threads"))?
+            let number = threads
+                .strip_suffix('T')
+                .with_context(|| format!("{part} should end in threads, such as 2T"))?;
+            number.parse().with_context(|| format!("{number} is not a number of threads"))?
         };
         ensure!((1..=4).contains(&threads), "a core of {part} has {threads} threads, not 1 to 4");
         ensure!(count <= MAX_CPUS, "{part} has too many cores, at most {MAX_CPUS}");
@@ -208,11 +212,11 @@ fn from_counts(text: &str) -> Result<Vec<CpuSpec>> {
     }
     let (mut numbers, mut nodes) = (vec![1], 1);
     for option in parts {
-        let number = |text: &str| text.parse().with_context(|| format!("{option} is no number"));
+        let number = |text: &str| text.parse().with_context(|| format!("{option} is not a number"));
         match option.split_once('=') {
             Some(("llcs", text)) => numbers = text.split('+').map(number).collect::<Result<_>>()?,
             Some(("nodes", text)) => nodes = number(text)?,
-            _ => bail!("{option} is no option of a machine; give llcs=N, llcs=N+M or nodes=N"),
+            _ => bail!("{option} is not an option of a machine; give llcs=N, llcs=N+M or nodes=N"),
         }
     }
     let llc_of = llc_of_cores(&numbers, nodes, cores.len())?;

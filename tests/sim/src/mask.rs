@@ -147,7 +147,7 @@ mod tests {
     proptest! {
         /// A mask holds what was put in, in order, and nothing else.
         #[test]
-        fn holds_what_was_put_in(cpus in proptest::collection::btree_set(0..MAX_CPUS, 0..40), probe in 0..MAX_CPUS) {
+        fn holds_exactly_its_elements(cpus in proptest::collection::btree_set(0..MAX_CPUS, 0..40), probe in 0..MAX_CPUS) {
             let mask: Mask = cpus.iter().copied().collect();
             prop_assert_eq!(mask.count(), cpus.len());
             prop_assert_eq!(mask.is_empty(), cpus.is_empty());
@@ -156,7 +156,7 @@ mod tests {
             prop_assert_eq!(mask.iter().collect::<Vec<_>>(), cpus.iter().copied().collect::<Vec<_>>());
         }
 
-        /// Intersection and difference part a set.
+        /// Intersection and difference partition a set.
         #[test]
         fn parts_add_up(a in proptest::collection::btree_set(0..MAX_CPUS, 0..40), b in proptest::collection::btree_set(0..MAX_CPUS, 0..40)) {
             let (a, b): (Mask, Mask) = (a.into_iter().collect(), b.into_iter().collect());

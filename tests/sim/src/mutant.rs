@@ -21,7 +21,7 @@ pub struct Mutant {
     pub file: String,
     /// Text that occurs once in it.
     pub old: String,
-    /// What stands there instead.
+    /// Its replacement.
     pub new: String,
     /// The family of cases that finds it, if scenarios and random cases do not.
     pub family: Option<String>,

@@ -4,8 +4,8 @@
 //!
 //! # Problem
 //!
-//! Which schedule does the most work? There may be more tasks than CPUs, cores may have several
-//! threads, and tasks may change what they do or sleep.
+//! A measured throughput needs a bound to compare with. There may be more tasks than CPUs, cores
+//! may have several threads, and tasks may change their behaviour or sleep.
 //!
 //! # Approach
 //!
@@ -30,7 +30,7 @@ use crate::load::{Op, Program};
 use crate::machine::Machine;
 use crate::simplex::{Bound, maximum};
 
-/// What the best schedule owes to each task.
+/// Demand on the best schedule for each task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fairness {
     /// Nothing: only the sum counts.
@@ -39,10 +39,10 @@ pub enum Fairness {
     Equal,
 }
 
-/// Types of cores beyond which a program becomes too large.
+/// Maximum number of types of cores. With more, a program becomes too large.
 const MAX_TYPES: usize = 200;
 
-/// What tasks of a kind do in the long run, per ns of work.
+/// Demand of tasks of a kind in the long run, per ns of work.
 #[derive(Debug, Clone, PartialEq)]
 struct Demand {
     /// CPI stacks and their part of the work.
@@ -87,7 +87,7 @@ fn demands(programs: &[Program]) -> Option<Vec<Demand>> {
     Some(demands)
 }
 
-/// Cores that are alike.
+/// Equal cores.
 #[derive(Debug, Clone, PartialEq)]
 struct Cores {
     alone: [u32; 3],
@@ -173,10 +173,10 @@ pub fn best_stp(machine: &Machine, programs: &[Program], progress: Fairness) -> 
 }
 
 /// Return the throughput of a schedule that sees the present phase of each task and migrates at no
-/// cost: each millisecond, the task that gains most gets the fastest CPU, and of equal ones the one
-/// that has done least. It is no bound. It shows which part of the gap to [`best_stp`] is the price
-/// of phases that do not fit each other, and not of learning. `None` unless each CPU has one task
-/// that never sleeps.
+/// cost: every millisecond, the task that gains most gets the fastest CPU, and of equal ones the
+/// one that has done least. It is not a bound. It shows which part of the gap to [`best_stp`] is
+/// due to phases that do not fit each other, and not to learning. `None` unless each CPU has one
+/// task that never sleeps.
 #[must_use]
 pub fn clairvoyant_stp(machine: &Machine, programs: &[Program], duration_ns: u64) -> Option<f64> {
     const STEP_NS: f64 = 1e6;

@@ -94,7 +94,7 @@ fn sleep_limits_a_task_and_phases_move_it() {
 }
 
 #[test]
-fn what_waits_for_others_has_no_optimum() {
+fn tasks_that_wait_for_others_have_no_optimum() {
     let machine = Machine::parse("2P").unwrap();
     let waits = Program { ops: vec![Op::Run { stack: stacks::COMPUTE, work_ns: 1 }, Op::Wait], repeat: true };
     assert_eq!(best_stp(&machine, &[waits], Fairness::Any), None);

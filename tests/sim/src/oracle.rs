@@ -4,10 +4,10 @@
 //!
 //! # Approach
 //!
-//! The engine reports an illegal call at once. What lasts is looked for every [`AUDIT_NS`]: a task
-//! that waits although a CPU idles, a fast CPU that idles although a slow one runs a task that may
-//! migrate, a task in the local DSQ of an idle CPU, a request that is never carried out. Each may
-//! last for its bound, since what ends it is a tick, an interrupt, or the end of a slice.
+//! The engine reports an illegal call immediately. An audit every [`AUDIT_NS`] finds what lasts: a
+//! task that waits although a CPU idles, a fast CPU that idles although a slow one runs a task that
+//! may migrate, a task in the local DSQ of an idle CPU, a request that is never carried out. Each
+//! may last for its bound, because a tick, an interrupt or the end of a slice ends it.
 //!
 //! After the run all tasks end, and sums of weights must be zero.
 
@@ -19,14 +19,15 @@ use crate::kernel::events::Event;
 use crate::kernel::task::{Life, Place, TaskId};
 use crate::mask::Mask;
 
-/// Time between two looks [ns], and for each [`AUDIT_TASKS`] tasks: a look visits all of them.
+/// Time between two audits [ns]. Every [`AUDIT_TASKS`] tasks add as much, because an audit visits
+/// all tasks.
 pub const AUDIT_NS: u64 = 500_000;
 const AUDIT_TASKS: u64 = 100;
 
 /// Steps of loops in one callback, and of walks through DSQs in its kfuncs: some 100 us.
 const MAX_STEPS: u64 = 2000;
 
-/// Looks in a row at which a runnable task may be in no queue.
+/// Consecutive audits at which a runnable task may be in no queue.
 const LOST_LOOKS: u32 = 3;
 
 /// Bounds, in addition to ticks [ns].
@@ -72,7 +73,7 @@ impl Bounds {
 }
 
 impl Kernel {
-    /// The global vtime never goes back. Called after each callback.
+    /// Check after each callback that the global vtime has not gone back.
     pub(crate) fn watch_clock(&self) {
         // SAFETY: the global is a u64, and no BPF code runs now.
         let now = unsafe { *self.unit().vtime_now };
@@ -82,7 +83,7 @@ impl Kernel {
         }
     }
 
-    /// Look for rules that are broken for too long.
+    /// Find rules that are broken for too long.
     pub(crate) fn audit(&self) {
         let looks_ns = AUDIT_NS * (1 + self.tasks.len() as u64 / AUDIT_TASKS);
         self.push(self.now() + looks_ns, Event::Audit);
@@ -101,7 +102,7 @@ impl Kernel {
         self.audit_clocks(&bounds);
     }
 
-    /// Clocks follow load that comes and goes.
+    /// Check that clocks follow load that comes and goes.
     fn audit_clocks(&self, bounds: &Bounds) {
         for (cpu, this) in self.cpus.iter().enumerate().filter(|(cpu, _)| self.online.get().has(*cpu)) {
             let (clock, since_ns) = (&this.clock, self.now() - this.clock.since_ns.get());
@@ -118,7 +119,7 @@ impl Kernel {
         }
     }
 
-    /// A CPU that idles owes no weight to a cgroup.
+    /// Check that a CPU that idles owes no weight to a cgroup.
     fn audit_owed(&self) {
         for cpu in (0..self.cpus.len()).filter(|cpu| self.idles(*cpu)) {
             // SAFETY: a global of this type and length.
@@ -148,7 +149,7 @@ impl Kernel {
         this.life.get() == Life::Active && this.queued() && this.waiting_since_ns.get() > 0
     }
 
-    /// No runnable task waits while a CPU idles that it may run on.
+    /// Check that no runnable task waits while a CPU idles that it may run on.
     fn audit_idle(&self, bounds: &Bounds) {
         let idle = self.idle_for(bounds.idle_ns);
         for (task, this) in self.tasks.iter().enumerate() {
@@ -156,7 +157,7 @@ impl Kernel {
                 continue;
             }
             let waited_ns = self.now() - this.waiting_since_ns.get();
-            // The rule `offline` is for tasks of a CPU that is about to go.
+            // The rule `offline` is for tasks of a CPU that is about to go offline.
             if matches!(this.place.get(), Place::Local(cpu) if self.cpus[cpu].leaves_ns.get().is_some()) {
                 continue;
             }
@@ -192,7 +193,8 @@ impl Kernel {
         }
     }
 
-    /// Every runnable task is in a queue or on a CPU, but for the moment of a switch or migration.
+    /// Check that every runnable task is in a queue or on a CPU, except during a switch or
+    /// migration.
     fn audit_lost(&self) {
         let mut lost = self.watch.lost.borrow_mut();
         lost.resize(self.tasks.len(), (0, 0));
@@ -212,7 +214,7 @@ impl Kernel {
         }
     }
 
-    /// No task is in a DSQ while a CPU idles that serves it.
+    /// Check that no task is in a DSQ while a CPU idles that serves it.
     fn audit_queued(&self, bounds: &Bounds) {
         let idle = self.idle_for(bounds.queued_ns);
         if idle.is_empty() {
@@ -233,7 +235,7 @@ impl Kernel {
         }
     }
 
-    /// Every idle CPU is marked, so that a wakeup finds it.
+    /// Check that every idle CPU is marked, so that a wakeup finds it.
     fn audit_marks(&self, bounds: &Bounds) {
         let mut unmarked = self.watch.unmarked.borrow_mut();
         unmarked.resize(self.cpus.len(), 0);
@@ -248,7 +250,7 @@ impl Kernel {
         }
     }
 
-    /// No task stays in the local DSQ of an idle CPU.
+    /// Check that no task stays in the local DSQ of an idle CPU.
     fn audit_stranded(&self, bounds: &Bounds) {
         let mut stranded = self.watch.stranded.borrow_mut();
         stranded.resize(self.cpus.len(), 0);
@@ -264,7 +266,7 @@ impl Kernel {
         }
     }
 
-    /// No fast core idles while a slow CPU of its node runs a task that may migrate.
+    /// Check that no fast core idles while a slow CPU of its node runs a task that may migrate.
     fn audit_fast(&self, bounds: &Bounds) {
         // The scheduler searches a part of a larger machine.
         let searches_all = self.machine.cpus.len() <= 64;
@@ -316,7 +318,7 @@ impl Kernel {
         }
     }
 
-    /// Every request is carried out or dropped.
+    /// Check that every request is carried out or dropped.
     fn audit_requests(&self, bounds: &Bounds) {
         let mut requests = self.watch.requests.borrow_mut();
         requests.resize(self.cpus.len(), (0, 0));
@@ -336,16 +338,17 @@ impl Kernel {
         }
     }
 
-    /// No callback makes more steps than [`MAX_STEPS`]: interrupts are off, and mostly a runqueue is
-    /// locked. Other CPUs' steps count where callbacks interleave, so those cases are left out.
+    /// Check that no callback makes more steps than [`MAX_STEPS`]: interrupts are off, and mostly a
+    /// runqueue is locked. Skip cases whose callbacks interleave, because steps of other CPUs count
+    /// there.
     pub(crate) fn audit_steps(&self) {
         let (steps, name) = self.counters.longest.get();
         if steps > MAX_STEPS {
-            self.broken("steps", format!("ops.{name} makes {steps} steps at once"));
+            self.broken("steps", format!("one call of ops.{name} makes {steps} steps"));
         }
     }
 
-    /// Let every task end. Then no weight is left in any sum.
+    /// Let every task end, and check that no weight is left in any sum.
     pub(crate) fn final_checks(&self) {
         self.finish_activities();
         if self.is_broken() {

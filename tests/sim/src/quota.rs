@@ -12,10 +12,10 @@ use crate::kernel::task::{Place, TaskId};
 /// DSQ of throttled tasks (`bias_dsq_parked()`).
 const PARKED: u64 = (ffi::BIAS_DSQ_PARKED as u64) << ffi::BIAS_DSQ_KIND_SHIFT;
 
-/// Time after which a timer has come [ns].
+/// Time after which a timer has fired [ns].
 const TIMER_NS: u64 = 1_500_000;
 
-/// The same if two CPUs have started it at once (`MAX_SLEEP_NS`).
+/// The same if two CPUs have started it at the same time (`MAX_SLEEP_NS`).
 const RACED_TIMER_NS: u64 = 102_000_000;
 
 impl Kernel {
@@ -24,8 +24,8 @@ impl Kernel {
         self.tasks[task].place.get() == Place::User(PARKED)
     }
 
-    /// Return true if the scheduler has throttled a cgroup of a task. With `still`, only a cgroup
-    /// counts that has a limit still.
+    /// Return true if the scheduler has throttled a cgroup of a task. With `still`, ignore cgroups
+    /// that no longer have a limit.
     fn is_throttled(&self, task: TaskId, still: bool) -> bool {
         let this = &self.tasks[task];
         let (mut at, storage, flags) =
@@ -48,7 +48,7 @@ impl Kernel {
         false
     }
 
-    /// Return true if a limit of a cgroup has changed lately.
+    /// Return true if a limit of a cgroup has changed recently.
     fn limit_changed(&self) -> bool {
         self.case.disturbances.iter().any(|disturb| {
             let since_ns = self.now().checked_sub(disturb.at_ns);
@@ -57,8 +57,9 @@ impl Kernel {
         })
     }
 
-    /// No CPU runs a throttled task for longer than to its tick. No task stays parked for longer
-    /// than its groups are throttled. The end of a limit ends that at the next period only.
+    /// Check that no CPU runs a throttled task beyond its next tick, and that no task stays parked
+    /// while its groups are not throttled. After the end of a limit, they are throttled until the
+    /// next period.
     pub(crate) fn audit_quotas(&self) {
         let mut since = self.watch.throttled.borrow_mut();
         since.resize(self.cpus.len(), 0);

@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Random cases: machines, loads and disturbances from a seed.
 //!
-//! Everything that is generated can happen on a real system: tasks block and wake, are confined,
-//! change weights, CPUs are taken by real-time tasks, go offline and come back.
+//! Everything that is generated can happen on a real system: tasks block and wake, are confined and
+//! change weights; CPUs are taken by real-time tasks, go offline and come back.
 
 use crate::case::Interleave;
 use crate::case::{Case, CountersOf, Disturb, Disturbance, GroupSpec, TaskSpec};
@@ -57,7 +57,7 @@ pub fn case(seed: u64) -> Case {
 }
 
 /// Return a short case of `seed`: at most 150 virtual milliseconds at 1000 ticks a second, less on
-/// larger machines, and more where ticks are longer.
+/// larger machines, and more if ticks are longer.
 #[must_use]
 pub fn short(seed: u64) -> Case {
     let rng = Rng::new(seed);

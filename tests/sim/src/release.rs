@@ -19,7 +19,7 @@ impl Release {
     /// Every release.
     pub const ALL: [Self; 4] = [Self::V6_12, Self::V6_12_117, Self::V6_18, Self::V7];
 
-    /// Return the version as `LINUX_VERSION_CODE` has it.
+    /// Return the version in the form of `LINUX_VERSION_CODE`.
     #[must_use]
     pub fn code(self) -> u32 {
         match self {
@@ -68,7 +68,7 @@ impl Release {
         matches!(self, Self::V6_18 | Self::V7)
     }
 
-    /// Return true if any program may have a local DSQ enqueued again: soon, by an interrupt.
+    /// Return true if any program may have a local DSQ enqueued again, by an interrupt soon after.
     #[must_use]
     pub fn reenqueues_for_all(self) -> bool {
         self == Self::V7

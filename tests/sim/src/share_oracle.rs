@@ -9,18 +9,18 @@
 //!
 //! # Approach
 //!
-//! The oracle is for cases of which [`Case::shares`] names the topic. All CPUs are alike, and each
-//! task keeps its behaviour for the whole run. At the end the CPU time of each task is compared
-//! with its [`entitlements`]:
+//! The oracle checks cases whose topic [`Case::shares`] names. All CPUs are alike, and each task
+//! keeps its behaviour for the whole run. At the end the CPU time of each task is compared with its
+//! [`entitlements`]:
 //!
-//! 1. A task that sleeps, forks, yields or hops gets [`GAIN`] more than is due to a busy task of its
-//!    weight at most. Tasks that fork each other count as one.
-//! 2. Honest busy tasks get [`SHARE`] of their entitlements at least. Such a task may use less than
+//! 1. A task that sleeps, forks, yields or hops gets at most [`GAIN`] of what is due to a busy task
+//!    of its weight. Tasks that fork each other count as one.
+//! 2. Honest busy tasks get at least [`SHARE`] of their entitlements. Such a task may use less than
 //!    is due, and the rest belongs to the others. So the most that honest ones may get follows from
 //!    what it has used.
 //!
-//! Each topic is a rule of its own (`share-sleep`, `share-fork`, ...), as its defects have their own
-//! causes.
+//! Each topic is a rule of its own (`share-sleep`, `share-fork`, ...), as its defects have their
+//! own causes.
 
 use crate::case::{Case, Disturbance};
 use crate::entitlement::{Claim, Divided, entitlements};
@@ -46,7 +46,7 @@ struct Entity {
     honest: bool,
 }
 
-/// Return what a program asks for [CPUs], and whether it is that of an honest busy task.
+/// Return the demand of a program [CPUs], and whether it is that of an honest busy task.
 fn demand(program: &Program, timer_ns: u64) -> (f64, bool) {
     let (mut runs, mut sleeps, mut honest) = (0.0, 0.0, true);
     for op in &program.ops {
@@ -106,7 +106,7 @@ fn excess(ran: f64, due: f64, bounds: (f64, f64), slack: f64) -> f64 {
 }
 
 impl Kernel {
-    /// Compare the CPU time of each task with what it is entitled to, in a case of shares.
+    /// Compare the CPU time of each task with its entitlement, in a case of shares.
     pub(crate) fn audit_shares(&self) {
         let Some(topic) = self.case.shares else { return };
         let cpus = self.cpus.len();
@@ -168,7 +168,7 @@ mod tests {
         Kernel::new(case, Image::Plain).ok()?.run().err()
     }
 
-    /// Two busy tasks on one CPU, of which one really has the weight `weight`.
+    /// Two busy tasks on one CPU, one of which really has the weight `weight`.
     fn two(weight: u32) -> Case {
         let mut case = Case::new("1P", 1);
         case.duration_ns = 3_000_000_000;
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(run(two(100)), None);
     }
 
-    /// The second task gets 3/4 of the CPU from 1.5 s on, of which the oracle knows nothing.
+    /// The second task gets 3/4 of the CPU from 1.5 s on, which the oracle does not know.
     #[test]
     fn a_task_that_gets_too_much_breaks_the_rule() {
         let mut case = two(100);
@@ -203,9 +203,9 @@ mod tests {
         assert!(excess(0.0, 100.0, (0.0, 1.05), 0.0) == 0.0);
     }
 
-    /// A chain counts as one task, which asks for a CPU. A sleeper asks for what it runs.
+    /// A chain counts as one task that demands a CPU. A sleeper demands the time that it runs.
     #[test]
-    fn chains_and_sleepers_are_known() {
+    fn chains_and_sleepers_are_recognised() {
         let mut case = Case::new("2P", 1);
         let run = Op::Run { stack: stacks::COMPUTE, work_ns: 1_000_000 };
         let link =

@@ -10,10 +10,10 @@ use crate::case::{Case, CountersOf, TaskSpec};
 use crate::load::{Op, Program};
 use crate::unit::Image;
 
-/// Cases that are tried at most.
+/// Maximum number of cases to try.
 const PATIENCE: usize = 3000;
 
-/// Virtual time for which a case counts as another one that was tried [ns].
+/// Virtual time of a case that counts as one more try [ns].
 const LONG_NS: u64 = 100_000_000;
 
 /// Return the simplest case found that breaks `rule`, beginning with `case`.

@@ -19,7 +19,7 @@ pub struct Bound {
 /// Values below it count as 0.
 const EPSILON: f64 = 1e-9;
 
-/// Pivots after which a program counts as too large.
+/// Maximum number of pivots. A program that needs more is too large.
 const MAX_PIVOTS: usize = 20_000;
 
 /// The tableau: each row expresses a basic variable by the others.
@@ -93,7 +93,7 @@ impl Tableau {
 }
 
 /// Return the largest sum of `gains` times variables of at least 0 within `bounds`. None if there
-/// is none, or if it takes too long to find.
+/// is no maximum, or if it takes too long to find.
 #[must_use]
 pub fn maximum(gains: &[f64], bounds: &[Bound]) -> Option<f64> {
     let mut tableau = Tableau::new(gains, bounds);

@@ -11,8 +11,8 @@
 //!
 //! # Limits
 //!
-//! All tasks are assumed to compete for the CPUs that the task may use. All real-time work is assumed
-//! to run there.
+//! All tasks are assumed to compete for the CPUs that the task may use. All real-time work is
+//! assumed to run there.
 
 use crate::agent::slice_min_ns;
 use crate::case::Disturbance;
@@ -35,7 +35,7 @@ impl Kernel {
         wait_ns + taken_ns.sum::<u64>()
     }
 
-    /// No task waits for ever. The wait for a quota counts as none.
+    /// Check that no task waits for ever. Waits for a quota do not count.
     pub(crate) fn audit_starved(&self) {
         let mut parked = self.watch.parked_ns.borrow_mut();
         parked.resize(self.tasks.len(), 0);

@@ -47,16 +47,16 @@ fn random_hints_break_no_rule() {
 }
 
 /// A task disables migration between a change of its affinity and the stopper, which lets it stay.
-/// It leaves when it enables migration (migrate_enable()). The simulator forgot that, and reported
-/// a task on a CPU that it may not use.
+/// It leaves when it enables migration (migrate_enable()). A simulator that forgets this reports a
+/// task on a CPU that it may not use.
 #[test]
-fn a_task_leaves_that_disabled_migration_before_the_stopper_came() {
+fn a_task_that_disabled_migration_leaves_when_it_enables_it() {
     let case = Case::parse(include_str!("../cases/disabled_before_stopper.json")).unwrap();
     assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);
 }
 
 /// A task's nice value changes while another CPU takes the task from its runqueue. task_rq_lock()
-/// waits until it has arrived. The simulator did not, and weight was left over at the end.
+/// waits until it has arrived. A simulator that does not wait leaves weight over at the end.
 #[test]
 fn a_change_waits_for_a_task_that_migrates() {
     let case = Case::parse(include_str!("../cases/nice_while_migrating.json")).unwrap();

@@ -57,7 +57,7 @@ fn json_has_the_same_figures() {
     let number = |value: &Value| value.as_f64().unwrap();
     let (stp, best) = (number(&report["stp"]), number(&report["best_stp"]));
     assert!(stp > 0.9 * best && stp < 1.001 * best, "{stp} of {best}");
-    // Equal progress means nothing for a task that sleeps.
+    // Equal progress has no meaning for a task that sleeps.
     assert!(report["best_equal_stp"].is_null());
     let waits = &report["kinds"][1]["waits"];
     assert!(number(&waits["p50_us"]) <= number(&waits["longest_us"]) && number(&waits["count"]) > 50.0);
@@ -103,7 +103,7 @@ fn this_machine_is_that_of_the_table() {
 #[test]
 fn wrong_input_gets_one_line() {
     for (words, parts) in [
-        ("--machine 8Q --mix compute", ["'8Q' is no machine", "8P2T+16E"]),
+        ("--machine 8Q --mix compute", ["'8Q' is not a machine", "8P2T+16E"]),
         ("--machine 4P,llcs=8 --mix compute", ["do not divide 4 cores", "write core counts"]),
         ("--machine 2000P --mix compute", ["at most 1024", "write core counts"]),
         ("--machine 2P --mix 2computer", ["unknown task kind 'computer'", "known are compute"]),
@@ -128,7 +128,7 @@ fn wrong_input_gets_one_line() {
 }
 
 #[test]
-fn the_help_names_what_is_not_modelled() {
+fn the_help_names_the_limits_of_the_model() {
     let (help, _) = ended(&sim("--help").output().unwrap(), 0);
     for part in ["Usage: bias-bench sim", "Not modelled", "server[:US]", "Exit codes", "--this-machine"] {
         assert!(help.contains(part), "no '{part}' in\n{help}");

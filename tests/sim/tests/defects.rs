@@ -49,8 +49,9 @@ fn an_offline_cpu_gets_no_task() {
     assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);
 }
 
-/// The kernel leaves the idle mark of CPU 3, where a task slept. The wakeup claimed that CPU, and the
-/// kernel put the task into the local DSQ of CPU 0, which is busy. It waited there beside idle CPUs.
+/// The kernel leaves the idle mark of CPU 3, where a task slept. The wakeup claimed that CPU, and
+/// the kernel put the task into the local DSQ of CPU 0, which is busy. It waited there beside idle
+/// CPUs.
 #[test]
 fn a_wakee_of_an_offline_cpu_goes_to_an_idle_one() {
     for period_ns in [5_000_000, 20_000_000, 50_000_000] {
@@ -77,7 +78,7 @@ fn a_cpu_that_idles_during_the_insertion_is_woken() {
 /// A real-time task takes the CPU of a task. Just before that task is queued, the idle CPU finds
 /// the DSQ empty, and has no idle mark yet. No CPU ticks with a task of scx_bias until then.
 #[test]
-fn a_cpu_that_idles_while_a_real_time_task_drives_one_off_is_woken() {
+fn an_idling_cpu_is_woken_for_a_task_that_lost_its_cpu_to_real_time() {
     let case = Case::parse(include_str!("../cases/real_time_beside_idle.json")).unwrap();
     assert_eq!(campaign::run(&case, Image::Plain).unwrap(), None);
 }
@@ -118,15 +119,15 @@ fn a_wakee_does_not_wait_behind_another_task() {
 /// Real-time work kept a kernel thread waiting, and behind it a task that came later or that was
 /// enqueued again, while other CPUs idled.
 #[test]
-fn no_task_waits_behind_a_kernel_thread_that_waits() {
+fn no_task_waits_behind_a_waiting_kernel_thread() {
     holds_in_all("newcomer-behind-kthread", 4);
     holds_in_all("freed-behind-kthread", 4);
 }
 
-/// Four tasks wake at once beside a busy task on each of four CPUs. Wakees preempted one CPU twice:
-/// the second one waited 2 ms for the first.
+/// Four tasks wake at the same time beside a busy task on each of four CPUs. Wakees preempted one
+/// CPU twice: the second one waited 2 ms for the first.
 #[test]
-fn a_broadcast_reaches_as_many_cpus() {
+fn a_broadcast_to_four_tasks_uses_four_cpus() {
     for seed in 0..4 {
         let mut case = Case::new("4P", seed);
         case.duration_ns = 2_000_000_000;
@@ -165,9 +166,9 @@ fn a_task_that_a_kthread_preempts_does_not_wait_for_another() {
 
 /// CPUs see each other's actions up to 150 us late. The announcement of a task on its way ended
 /// before the task came, or a CPU had begun to dispatch before the announcement. The CPU then had
-/// two tasks, of which one waited for a tick while CPUs idled.
+/// two tasks, one of which waited for a tick while CPUs idled.
 #[test]
-fn of_two_tasks_that_arrive_one_is_rescued() {
+fn the_second_of_two_arriving_tasks_is_rescued() {
     holds_in_all("late-sight", SEEDS);
 }
 
@@ -185,7 +186,7 @@ fn a_task_on_its_way_does_not_wait_for_a_pinned_one() {
 /// for a tick although the task of another CPU was far ahead, and then took 15 ms on a slow CPU.
 /// Beside eight, it lagged by too little to preempt.
 #[test]
-fn frames_beside_tasks_that_rotate_are_in_time() {
+fn frames_beside_rotating_tasks_are_in_time() {
     let with_seed = |seed| [(4, 178, seed), (5, 178, seed), (8, 172, seed)];
     for (busy_tasks, least, seed) in (0..40).flat_map(with_seed) {
         let mut case = Case::new("240:240:96:96", seed);
@@ -387,9 +388,9 @@ fn fast_cpus_beyond_the_first_64_pull(task: TaskSpec) {
     assert!((30_000_000..100_000_000).contains(&slow_ns), "{slow_ns} ns on slow CPUs");
 }
 
-/// Machines with three and four types of cores, of which the worse ones come first. Tasks ran on
-/// low-power cores beside idle ones of a better type, because both types are slow: 2.8 instead of
-/// 3.2 times the work of one task.
+/// Machines with three and four types of cores, the worse ones first. Tasks ran on low-power cores
+/// beside idle ones of a better type, because both types are slow: 2.8 instead of 3.2 times the
+/// work of one task.
 #[test]
 fn equal_tasks_take_the_best_types_of_cores() {
     for (machine, mips) in [("24x4:60x2:36x2", [60, 60, 36, 36]), ("48x3:24x2:60x1", [60, 48, 48, 48])] {
@@ -407,10 +408,10 @@ fn equal_tasks_take_the_best_types_of_cores() {
 }
 
 /// Of three types of cores, two are fast. The best ones ran as many slow-biased tasks of a full
-/// system as those between, though only tasks of fast bias gain there: 6.52 for 6.72 times the work
-/// of one task, of 6.86 at equal progress.
+/// system as those between, though only tasks of fast bias gain there: 6.52 instead of 6.72 times
+/// the work of one task. Equal progress allows 6.86.
 #[test]
-fn the_cores_between_serve_the_tasks_of_both_classes() {
+fn middle_cores_serve_tasks_of_both_classes() {
     let mut case = Case::new("PELP", 1);
     case.duration_ns = 5_000_000_000;
     let tasks = |stack| (0..6).map(move |_| TaskSpec::new(Program::busy(stack)));

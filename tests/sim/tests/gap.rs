@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! How far the scheduler's throughput is from the best that any schedule reaches.
+//! The gap between the scheduler's throughput and the best of any schedule.
 //!
-//! The target is a mean of 3 %. Phases miss it (README.md), so their bound here only guards what is
-//! reached.
+//! The target is a mean of 3 %. Phases miss it (README.md), so their bound here only guards the
+//! present result.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use bias_sim::case::{Case, TaskSpec, UNFAIR_WITHOUT_BOUND, max_unfairness_permille};
@@ -17,14 +17,14 @@ use bias_sim::unit::Image;
 const MACHINES: [&str; 7] = ["2F2S", "P2E4", "4P+4E", "SPLIT", "8P+16E", "PELP", "64P+64E,nodes=2"];
 const KINDS: [[u32; 3]; 4] = [stacks::COMPUTE, stacks::BRANCHES, stacks::MEMORY, stacks::MIXED];
 
-/// Loads of which the gap is measured.
+/// Loads whose gap is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Load {
     /// A busy task for each CPU.
     One,
     /// Two for each CPU.
     Two,
-    /// A task for each CPU that computes and waits for memory by turns.
+    /// A task for each CPU that computes and waits for memory in turn.
     Phases,
 }
 
@@ -46,7 +46,7 @@ impl Load {
 struct Gap {
     any: f64,
     equal: f64,
-    /// The part that even a schedule misses that sees all phases, see [`clairvoyant_stp`].
+    /// The part that even a schedule that sees all phases misses, see [`clairvoyant_stp`].
     clairvoyant: Option<f64>,
 }
 

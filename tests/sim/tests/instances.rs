@@ -22,7 +22,7 @@ fn simulations_do_not_share_globals() {
     let threads: Vec<_> = (0..8).map(|seed| std::thread::spawn(move || trace(seed))).collect();
     let together: Vec<String> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
     for (seed, (alone, together)) in alone.iter().zip(&together).enumerate() {
-        assert!(alone == together, "seed {seed} runs in another way beside others");
+        assert!(alone == together, "seed {seed} runs differently beside others");
         assert!(alone.lines().count() > 3, "seed {seed} has no trace");
     }
 }

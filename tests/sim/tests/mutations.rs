@@ -54,8 +54,8 @@ fn find(name: &str) {
     panic!("{name} is not found in {CASES} cases: {}", mutant.what);
 }
 
-/// Of ten cases that find a mutation, one at least shrinks to a case that still finds it, and its text
-/// repeats it.
+/// Of ten cases that find a mutation, at least one shrinks to a case that still finds it, and its
+/// text repeats it.
 #[test]
 fn a_case_shrinks_and_repeats() {
     let mutants = mutant::all().unwrap();

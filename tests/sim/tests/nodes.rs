@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Which tasks leave their NUMA node, and which stay. Each case failed before its repair.
+//! Tasks that leave their NUMA node, and tasks that stay. Each case failed before its repair.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use bias_sim::case::{Case, TaskSpec};
@@ -12,8 +12,8 @@ fn busy() -> TaskSpec {
     TaskSpec::new(Program::busy(stacks::COMPUTE))
 }
 
-/// Two nodes, one of fast CPUs and one of slow ones. A task that waits for memory stays where that
-/// is, unless it is spread over both. A computing task leaves.
+/// Two nodes, one of fast CPUs and one of slow ones. A task that waits for memory stays on its
+/// node, unless the memory is spread over both. A computing task leaves.
 #[test]
 fn a_task_leaves_its_node_if_that_costs_little() {
     let memory = || TaskSpec::new(Program::busy(stacks::MEMORY));
@@ -65,8 +65,8 @@ fn computing_tasks_rotate_over_nodes() {
     assert!(slow_ms.iter().all(|ms| (800..1900).contains(ms)), "{slow_ms:?}");
 }
 
-/// A node is 5 % slower than the other one. Its tasks woke on the faster one, beside their memory's
-/// node that idled.
+/// A node is 5 % slower than the other one. Its tasks woke on the faster one, although their
+/// memory's node idled.
 #[test]
 fn a_wakeup_stays_on_its_node() {
     let mut case = Case::new("60x4:57x4,nodes=2", 1);

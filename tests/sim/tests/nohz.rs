@@ -65,9 +65,9 @@ fn a_server_is_not_delayed() {
     assert!(figures[1].rounds > 450, "{figures:?}");
 }
 
-/// Three tasks share two CPUs, of which none ticks before the third one comes.
+/// Three tasks share two CPUs. Neither ticks before the third one comes.
 #[test]
-fn tasks_of_several_cpus_advance_alike() {
+fn tasks_on_several_cpus_make_equal_progress() {
     let later = TaskSpec { start_ns: Some(4 * SECOND_NS), ..busy() };
     let tasks = [busy().on(1), busy().on(2), later.on(1)].map(|task| task.within([1, 2]));
     let figures = run("4P", 4, tasks.to_vec());
@@ -95,8 +95,8 @@ fn no_weight_is_counted_twice_by_a_remote_tick() {
     assert_eq!(campaign::run(&case, Image::Traced).unwrap(), None);
 }
 
-/// Known findings aside. The remote tick is more frequent in half of the cases. A limit that comes
-/// while a task runs without a tick is enforced a second late.
+/// Known findings do not count. The remote tick is more frequent in half of the cases. A limit that
+/// comes while a task runs without a tick is enforced a second late.
 #[test]
 fn random_cases_break_no_rule() {
     for seed in 0..1000 {

@@ -26,7 +26,7 @@ fn weighing(weight: u32, task: TaskSpec) -> TaskSpec {
     TaskSpec { weight, ..task }
 }
 
-/// A case of `ms` virtual milliseconds with a tick each `tick_us`.
+/// A case of `ms` virtual milliseconds with a tick every `tick_us`.
 fn case(machine: &str, ms: u64, tick_us: u64, tasks: Vec<TaskSpec>) -> Case {
     let mut case = Case::new(machine, 1);
     (case.duration_ns, case.tick_ns, case.tasks) = (ms * MS, tick_us * 1000, tasks);
@@ -45,7 +45,7 @@ fn cpus(figures: &[Figures], now: f64) -> f64 {
     figures.iter().map(|figures| figures.ran_ns).sum::<u64>() as f64 / now
 }
 
-/// Return what is broken unless `kept`.
+/// Return the error `broken` unless `kept`.
 fn expect(kept: bool, broken: String) -> Result<(), String> {
     if kept { Ok(()) } else { Err(broken) }
 }
@@ -78,10 +78,10 @@ fn sleepers_leave_busy_tasks_their_share() {
     });
 }
 
-/// The kernel ends the scheduler where a task waits for as long as `timeout_ms`. The rule `starved`
-/// is broken earlier.
+/// The kernel ends the scheduler if a task waits for `timeout_ms`. The rule `starved` is broken
+/// earlier.
 #[test]
-fn a_task_of_nice_19_beside_35_tasks_a_cpu_is_no_stall() {
+fn a_task_of_nice_19_beside_35_tasks_a_cpu_does_not_stall() {
     holds(|| {
         let mut tasks: Vec<_> = (0..70).map(|at| busy().on(at % 2)).collect();
         tasks.push(weighing(1, busy()));
@@ -91,7 +91,7 @@ fn a_task_of_nice_19_beside_35_tasks_a_cpu_is_no_stall() {
 
 /// The same beside one task of cpu.weight 10000 on each CPU.
 #[test]
-fn a_light_task_beside_heavy_ones_is_no_stall() {
+fn a_light_task_beside_heavy_ones_does_not_stall() {
     holds(|| {
         let mut tasks: Vec<_> = (0..2).map(|cpu| weighing(10_000, busy().on(cpu))).collect();
         tasks.push(weighing(1, busy()));
@@ -114,7 +114,7 @@ fn a_confined_crowd_hides_no_task() {
 
 /// Light tasks of an affinity gain nothing for heavier tasks of the same affinity.
 #[test]
-fn an_affinity_of_ones_own_gains_nothing() {
+fn light_tasks_gain_nothing_for_heavier_ones_of_their_affinity() {
     holds(|| {
         let mut tasks: Vec<_> = (0..4).map(|at| busy().within([0, 1, 2]).on(at % 3)).collect();
         tasks.extend((0..4).map(|cpu| busy().on(cpu)));
@@ -241,7 +241,7 @@ fn a_kernel_thread_that_sleeps_briefly_leaves_a_pinned_task_its_share() {
 
 /// Pinned tasks, tasks with migration disabled and kernel threads of its own wait, on each release.
 #[test]
-fn a_cpu_goes_offline_for_which_tasks_of_its_own_wait() {
+fn a_cpu_with_waiting_tasks_of_its_own_goes_offline() {
     let families = scenario::families();
     let family = families.iter().find(|one| one.name == "offline").unwrap();
     for seed in 0..24 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What the simulator refuses: code that it cannot run as the kernel would, and impossible cases.
+//! Refusals: code that the simulator cannot run as the kernel would, and impossible cases.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ mod full {
     use super::*;
 
     /// Checks of addresses find an access beyond an array, and none in the scheduler. Interleaved
-    /// cases are left out: they leave stacks that were never unwound.
+    /// cases are left out: they leave stacks that are never unwound.
     #[test]
     fn addresses_are_valid() {
         let asan = asan().unwrap();

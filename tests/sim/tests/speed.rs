@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! A small machine for 10 s, as the figures of README.md have it.
+//! A small machine for 10 s, as in the figures of README.md.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use bias_sim::case::Case;

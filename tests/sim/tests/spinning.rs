@@ -8,7 +8,7 @@ use bias_sim::kernel::Kernel;
 use bias_sim::load::{Op, Program, stacks};
 use bias_sim::unit::Image;
 
-/// Run `tasks`, the first two of which begin on the fast CPUs, for 2 s. Return the time of each on
+/// Run tasks for 2 s, the first two of which begin on the fast CPUs. Return the time of each on
 /// slow CPUs [ms].
 fn slow_ms(programs: [Program; 4]) -> Vec<u64> {
     let mut case = Case::new("2P+2E", 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The same code compiled in other ways: with checks of undefined behaviour, and with other CPUs
-//! coming in between at accesses to shared memory.
+//! running between accesses to shared memory.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use std::path::Path;
@@ -72,8 +72,8 @@ fn a_second_writer_is_found() {
     assert_eq!(fault.rule, "writer", "{fault}");
 }
 
-/// Other CPUs come in between at any access to shared memory, not only at kfuncs. Each store is
-/// checked for its writer. BIAS_SIM_SEEDS runs more cases.
+/// Other CPUs may run at any access to shared memory, not only at kfuncs. Each store is checked for
+/// its writer. BIAS_SIM_SEEDS runs more cases.
 #[test]
 fn accesses_interleave() {
     let seeds = std::env::var("BIAS_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(500);

@@ -18,8 +18,8 @@ fn busy(weight: u32) -> TaskSpec {
     TaskSpec { weight, ..TaskSpec::new(Program::busy(stacks::COMPUTE)) }
 }
 
-/// Run tasks for 12 s at each tick, and check that none waits for 3 s. The rule `starved` says the
-/// same of a wait that has not ended.
+/// Run tasks for 12 s at each tick, and check that none waits for 3 s. The rule `starved` checks
+/// waits that have not ended.
 fn none_waits_for_long(machine: &str, tasks: &[TaskSpec]) {
     for tick_ns in TICKS {
         let mut case = Case::new(machine, 1);
@@ -88,7 +88,7 @@ fn of_a_kernel_thread_of_nice_19() {
     none_waits_for_long("2P", &tasks);
 }
 
-/// What a long tick charges a light task is not forgiven.
+/// The charge of a long tick to a light task is not forgiven.
 #[test]
 fn leave_each_task_its_share() {
     for tick_ns in TICKS {

@@ -7,9 +7,9 @@
 //! cores can have two threads and slow ones one, and one cache more cores than another. The guest
 //! numbers the slots that are not empty.
 //!
-//! QEMU presents each last-level cache as a socket. Without KVM its CPUs have AMD's leaves of CPUID,
-//! but not those that would show several caches in a package. A guest of any kernel takes the
-//! package for the last-level cache there.
+//! QEMU presents each last-level cache as a socket. Without KVM its CPUs have AMD's CPUID leaves,
+//! but not those that describe several caches in a package. Every guest kernel therefore takes the
+//! package as the last-level cache.
 
 use std::fmt;
 
@@ -94,8 +94,8 @@ pub struct Machine {
     pub threads: usize,
     /// Speed of a thread while its sibling is busy, in thousandths of its own.
     pub smt_share_permille: u32,
-    /// Speed of the CPUs in thousandths of their own while 1, 2, ... of them are busy. With more busy
-    /// CPUs than entries, each has its own speed.
+    /// Speed of the CPUs in thousandths of their own while 1, 2, ... of them are busy. With more
+    /// busy CPUs than entries, each has its own speed.
     pub boost_permille: Vec<u32>,
     /// Bandwidth of each node's memory in million bytes per second; 0 for no limit.
     pub bandwidth_mb_s: u32,

@@ -32,7 +32,7 @@ pub enum PageError {
         "the shared page has layout version {0}, this program needs {VERSION}; rebuild both from one tree"
     )]
     WrongVersion(u32),
-    /// The machine has no vCPU with the first number; it has as many as the second.
+    /// The machine has no vCPU with the first number. The second is its number of vCPUs.
     #[error("no vCPU {0}; this machine has 0 to {max}", max = .1.saturating_sub(1))]
     NoSuchVcpu(usize, usize),
 }
@@ -57,7 +57,7 @@ impl Page {
         let err = |e| PageError::Map(path.to_owned(), e);
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path).map_err(err)?;
-        // A page without blocks would kill its writer later if the disk is full.
+        // Allocate the blocks now. On a full disk, a sparse page would later kill its writer.
         file.write_all(&[0; PAGE_BYTES]).map_err(err)?;
         Self::map(path, &file)
     }

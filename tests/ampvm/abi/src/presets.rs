@@ -21,7 +21,7 @@ pub const PRESETS: &[(&str, &str, &str)] = &[
     (
         "1UOP",
         "60:60:24:24,branch_ns=250,l2_ns=50",
-        "slow CPUs have the fast ones' clock and retire one micro-operation in it",
+        "slow CPUs have the fast ones' clock and retire one micro-operation per cycle",
     ),
     (
         "INORDER",
@@ -42,7 +42,7 @@ SPEC is speeds in MIPS or a preset, then any of the options below, separated by 
                         l2        an access that misses L1 and hits L2      (3 cycles; less on slower CPUs)
                         llc       an access that hits the last-level cache  (150 ns at 60 MIPS, 15 at 600)
                         mem       an access to memory                       (600 ns at 60 MIPS, 80 at 450)
-                        remote    what another node's memory costs besides  (0)
+                        remote    additional cost of another node's memory  (0)
                         transfer  a line from another CPU's cache. Tracks every access, which takes the host
                                   several times as long; amp/transfers/ counts them. 0 only counts
   l1= l2= llc=        BYTES/WAYS of the caches (8192/4, 65536/8, 262144/16); llc= one value, or one per cache
@@ -52,6 +52,6 @@ SPEC is speeds in MIPS or a preset, then any of the options below, separated by 
   smt_share=X         speed of a thread whose sibling is busy, of its own (0.62)
   boost=X[:X...]      speed of the CPUs, of their own, while 1, 2, ... of them are busy (1)
   nodes=N             nodes with memory of their own (1)
-  bandwidth_mb_s=N    what each node's memory serves, million bytes a second (0: no limit)
-  quantum_us=N        quantum of virtual time: interrupts between running CPUs are as late (12000 instructions of
+  bandwidth_mb_s=N    bandwidth of each node's memory, million bytes a second (0: no limit)
+  quantum_us=N        quantum of virtual time, the delay of interrupts between running CPUs (12000 instructions of
                       the fastest CPU, 20 to 200 us). Shorter is finer and takes the host longer";

@@ -192,7 +192,7 @@ impl Machine {
     /// [`SPEC_HELP`] explains speeds and keys.
     ///
     /// # Errors
-    /// One line that names the part that is wrong.
+    /// One line that names the wrong part.
     pub fn parse(text: &str) -> Result<Self> {
         let (first, rest) = text.split_once(',').unwrap_or((text, ""));
         let preset = PRESETS.iter().find(|(name, ..)| name.eq_ignore_ascii_case(first.trim()));
@@ -233,12 +233,12 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Add empty slots, so that caches with these numbers of cores have equally many slots.
+    /// Add empty slots, so that caches with these numbers of cores have the same number of slots.
     fn fill_up(&mut self, cores: &[usize]) -> Result<()> {
         let all = self.slots.len() / self.threads;
         if cores.iter().sum::<usize>() != all {
             return fail(format!(
-                "machine option llcs deals out {} cores; the machine has {all}",
+                "machine option llcs names {} cores; the machine has {all}",
                 cores.iter().sum::<usize>()
             ));
         }
@@ -262,20 +262,20 @@ impl Machine {
         for (what, groups) in [("node", self.nodes), ("last-level cache", llcs)] {
             if !slots.is_multiple_of(groups * self.threads) {
                 return fail(format!(
-                    "{slots} CPUs cannot be dealt out to {groups} {what}(s) of {}-thread cores; their product must divide {slots}",
+                    "{slots} CPUs cannot be divided among {groups} {what}(s) of {}-thread cores; their product must divide {slots}",
                     self.threads
                 ));
             }
         }
         if !llcs.is_multiple_of(self.nodes) {
             return fail(format!(
-                "{llcs} last-level caches cannot be dealt out to {} nodes; the number must be a multiple",
+                "{llcs} last-level caches cannot be divided among {} nodes; the number must be a multiple",
                 self.nodes
             ));
         }
         if self.cpus() < slots && self.nodes > 1 {
             return fail(
-                "a machine with several nodes has neither - nor caches of different numbers of cores; drop nodes".into(),
+                "a machine with several nodes allows neither - nor caches with different numbers of cores; drop nodes".into(),
             );
         }
         Ok(())
@@ -284,7 +284,7 @@ impl Machine {
     fn check_cores(&self) -> Result<()> {
         let slots = self.slots.len();
         if !slots.is_multiple_of(self.threads) {
-            return fail(format!("{slots} CPUs cannot be dealt out to cores of {} threads", self.threads));
+            return fail(format!("{slots} CPUs cannot be divided into cores of {} threads", self.threads));
         }
         for (number, core) in self.slots.chunks(self.threads).enumerate() {
             let Some(Some(first)) = core.first() else {

@@ -300,7 +300,7 @@ mod tests {
 
         /// A budget in instructions lasts as long as requested.
         #[test]
-        fn a_budget_lasts_as_long_as_asked(ns in 0_i64..10_000_000, cpu in 0_usize..2, share in 1_u32..=1000) {
+        fn a_budget_lasts_as_long_as_requested(ns in 0_i64..10_000_000, cpu in 0_usize..2, share in 1_u32..=1000) {
             let mut a = account(cpu);
             a.set_share(share);
             let insns = a.insns_in(ns);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn time_going_backwards_counts_as_nothing() {
+    fn time_going_backwards_adds_nothing() {
         let mut a = account(0);
         a.settle(&Events { insns: 1000, ..Default::default() });
         let before = a.model_ns();

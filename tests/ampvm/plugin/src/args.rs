@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_and_what_goes_with_it_are_read() {
+    fn a_machine_its_page_and_speed_changes_are_parsed() {
         let c = parse(["mips=60:24", "mem_ns=300", "shm=/x", "throttle=1:12@3.5+0:30@4"], 2).unwrap();
         assert_eq!(c.machine, Machine::parse("60:24,mem_ns=300").unwrap());
         assert_eq!(c.throttles, ["1:12@3.5", "0:30@4"].map(|text| text.parse().unwrap()));

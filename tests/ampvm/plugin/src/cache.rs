@@ -3,8 +3,8 @@
 //! A set-associative cache with least-recently-used replacement, for one vCPU or several.
 //!
 //! # Problem
-//! The model must decide hit or miss for every user-space access, at low cost and from several host
-//! threads at once.
+//! The model must decide hit or miss for every user-space access, at low cost and for several
+//! concurrent host threads.
 //!
 //! # Approach
 //! Each set has a clock. Each way has a tag and the clock's value at its last use. A miss replaces
@@ -17,7 +17,7 @@
 //! set (property-tested against a reference).
 //!
 //! # Limits
-//! Races on a shared cache are tolerated. Two misses at once may choose the same victim, and a
+//! Races on a shared cache are tolerated. Two concurrent misses may choose the same victim, and a
 //! clock tick may be lost. A line is then dropped early or kept a little longer, which costs one
 //! wrong result.
 

@@ -152,7 +152,7 @@ impl Clock {
         }
     }
 
-    /// Advance a running vCPU to this local time. Return true if it may go on.
+    /// Advance a running vCPU to this local time. Return true if it may continue.
     pub fn arrive(&mut self, cpu: usize, local_ns: i64) -> bool {
         let limit = self.limit_ns;
         let Some(v) = self.vcpus.get_mut(cpu) else { return true };
@@ -160,7 +160,7 @@ impl Clock {
         v.local_ns < limit
     }
 
-    /// Return true if no vCPU can go on within this quantum: all running ones wait at the limit,
+    /// Return true if no vCPU can continue within this quantum: all running ones wait at the limit,
     /// and none is waking.
     pub fn is_over(&self) -> bool {
         let arrived = |v: &VcpuTime| match v.state {

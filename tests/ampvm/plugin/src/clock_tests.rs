@@ -179,7 +179,7 @@ proptest! {
 }
 
 #[test]
-fn a_vcpu_resumes_when_its_waker_kicked_it() {
+fn a_vcpu_resumes_at_the_time_of_its_kick() {
     let mut clock = Clock::new(2, QUANTUM);
     clock.set_main(MainLoop::Polling(i64::MAX));
     clock.resume(0);

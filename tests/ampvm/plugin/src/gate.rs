@@ -4,9 +4,9 @@
 //! on.
 //!
 //! # Problem
-//! QEMU stops all vCPUs for its exclusive sections. The vCPU that asks for the section waits for
-//! all others to stop. If one of them waited here for the asking vCPU to advance, both would wait
-//! for ever.
+//! QEMU stops all vCPUs for its exclusive sections. The vCPU that requests the section waits for
+//! all others to stop. If one of them waited here for the requesting vCPU to advance, both would
+//! wait for ever.
 //!
 //! # Approach
 //! A wait ends after [`PATIENCE`]. The vCPU then executes one more block, and QEMU can stop it at
@@ -15,7 +15,7 @@
 //! The main loop's deadline is known only while it polls. A vCPU that arms a timer writes to an
 //! event file of the main loop ([`Gate::notify_main`]). From then on the deadline is unknown until
 //! the main loop has polled again. The end of the quantum and the time of an idle machine wait for
-//! that poll. A host that delays the main loop thus makes no timer late.
+//! that poll. So no timer is late because the host delays the main loop.
 //!
 //! # Invariants
 //! Lock order: a thread takes QEMU's lock before this one. No function here takes QEMU's lock. A
@@ -64,8 +64,8 @@ pub struct Gate {
     pub lines: Option<Lines>,
     /// True while virtual time is in force.
     on: AtomicBool,
-    /// How often virtual time has come into force. A vCPU with an older value must reset its local
-    /// time.
+    /// Number of times that virtual time came into force. A vCPU with an older value must reset its
+    /// local time.
     epoch: AtomicU32,
     /// Copy of the clock's time.
     now_ns: AtomicI64,
@@ -128,7 +128,7 @@ impl Gate {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Release the lock and wake the vCPUs that may go on. If they woke earlier, they would wait
+    /// Release the lock and wake the vCPUs that may continue. If they woke earlier, they would wait
     /// for the lock.
     fn release(&self, mut inner: MutexGuard<'_, Inner>) {
         let to_wake = std::mem::take(&mut inner.to_wake);
@@ -175,9 +175,9 @@ impl Gate {
         host::kick_main();
     }
 
-    /// Report a vCPU's local time and its actions since the last call, and wait until it may go on.
-    /// Return its next action and its local time. That time is later than `local_ns` if the clock
-    /// counted the vCPU as halted meanwhile.
+    /// Report a vCPU's local time and its actions since the last call, and wait until it may
+    /// continue. Return its next action and its local time. That time is later than `local_ns` if
+    /// the clock counted the vCPU as halted meanwhile.
     pub fn pass(&self, cpu: usize, local_ns: i64, deeds: Deeds) -> (Leave, i64) {
         let Some(place) = self.places.get(cpu) else { return (Leave::OneBlock, local_ns) };
         let mut inner = self.lock();

@@ -36,8 +36,8 @@ pub fn futex_wake(word: &AtomicU32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, 1) };
 }
 
-/// Return the event file that the main loop polls in addition to QEMU's files, or None if the host
-/// has no file left.
+/// Return the event file that the main loop polls in addition to QEMU's files, or None if the
+/// process has no file descriptor left.
 pub fn main_event() -> Option<&'static EventFd> {
     static EVENT: OnceLock<Option<EventFd>> = OnceLock::new();
     let make = || EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC).ok();

@@ -202,7 +202,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn order_does_not_matter_and_nobody_pays_for_more_than_it_did(
+        fn order_does_not_matter_and_accesses_bound_transfers(
             holders in 0_u64..16, counts in prop::collection::vec((0_u64..1000, 0_u64..1000), 1..4)) {
             let users: Vec<_> = counts.iter().enumerate().map(|(cpu, (r, w))| (cpu, used(*r, *w))).collect();
             let mut reversed = users.clone();
@@ -229,7 +229,7 @@ mod tests {
 
     /// The waiting CPU may have read the word any number of times before or after the write.
     #[test]
-    fn a_handover_is_two_transfers_however_often_the_other_cpu_looks() {
+    fn a_handover_is_two_transfers_however_often_the_other_cpu_polls() {
         for looks in [1, 2, 10, 1000] {
             assert_eq!(transfers(3, &[(0, used(5, 1)), (1, used(looks, 0))]), [(0, 1000), (1, 1000)]);
         }
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn accesses_that_a_cpu_reports_in_two_parts_do_not_conflict_with_each_other() {
+    fn two_reports_of_one_cpu_do_not_conflict() {
         let whole = vec![(1, vec![(5, used(9, 1))]), (0, vec![(5, used(9, 0))])];
         let parts = vec![(1, vec![(5, used(4, 1))]), (1, vec![(5, used(5, 0))]), (0, vec![(5, used(9, 0))])];
         let settled = [whole, parts].map(|uses| {

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unlimited_node_delays_nobody_and_nodes_do_not_share_a_queue() {
+    fn an_unlimited_node_delays_no_vcpu_and_nodes_share_no_queue() {
         let mut free = Nodes::new(1, 2, 0);
         free.request(0, 1 << 30);
         assert!(free.settle(1).is_empty());

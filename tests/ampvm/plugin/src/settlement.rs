@@ -26,7 +26,7 @@ pub struct Owed {
     pub transfers_milli: u64,
 }
 
-/// Actions of the current quantum, and what each vCPU has still to charge to itself.
+/// Actions of the current quantum, and the charges that each vCPU still owes.
 pub struct Settlement {
     threads_per_core: usize,
     nodes: Nodes,
@@ -49,7 +49,7 @@ impl Settlement {
         }
     }
 
-    /// Take what a vCPU must charge to itself, None if that is nothing.
+    /// Take the charges that a vCPU owes, or None if there are none.
     pub fn take(&mut self, cpu: usize) -> Option<Owed> {
         let owed = self.owed.get_mut(cpu).filter(|owed| **owed != Owed::default())?;
         Some(std::mem::take(owed))

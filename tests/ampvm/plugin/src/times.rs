@@ -103,7 +103,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn clocks_go_on_through_every_switch(steps in prop::collection::vec((any::<bool>(), 0_i64..1_000_000_000), 1..50)) {
+        fn clocks_advance_through_every_switch(steps in prop::collection::vec((any::<bool>(), 0_i64..1_000_000_000), 1..50)) {
             let host = |real_ns: i64| Instant { real_ns, tsc: 1 << 40 | (real_ns as u64 * 5 / 2) };
             let times = Times::new(host(1_000_000_000));
             let (mut real, mut virtual_ns, mut on) = (6_000_000_000_i64, 0, true);

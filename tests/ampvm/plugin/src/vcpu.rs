@@ -91,7 +91,7 @@ pub struct Machine {
     pub quantum_ns: i64,
     /// Share of its speed that a thread keeps while its sibling is busy [permille].
     smt_share_permille: u32,
-    /// Speeds of the CPUs by the number of busy ones, of their own [permille].
+    /// Speeds by the number of busy CPUs, relative to each CPU's own [permille].
     boost_permille: Vec<u32>,
     /// Instructions for which a PAUSE counts in the inline counter: the longest one of all vCPUs,
     /// which share translated code. Each vCPU is charged its own when it settles.
@@ -246,8 +246,8 @@ impl Local {
     /// Start a quantum. Its accesses to shared lines are expected to cause as many transfers as
     /// those of the last one, per access and in total.
     ///
-    /// If a vCPU were charged only afterwards, it would sit out whole quanta. The other vCPUs would
-    /// not compete with it for lines in those.
+    /// A vCPU that is charged only afterwards would sit out whole quanta, in which no other vCPU
+    /// competes with it for lines.
     pub fn foresee(&mut self) {
         let accesses = std::mem::take(&mut self.shared.accesses).max(1);
         let owed_milli = std::mem::take(&mut self.owed_milli);
@@ -256,7 +256,7 @@ impl Local {
         self.ahead_micro = self.balance_milli.min(0) * 1000;
     }
 
-    /// Count an access to a shared line. Return true if the caller is to charge a transfer at once.
+    /// Count an access to a shared line. Return true if the caller must charge a transfer now.
     pub fn expect_transfer(&mut self) -> bool {
         self.ahead_micro += self.rate_micro;
         let is_due = self.ahead_micro >= 1_000_000 && self.allowance_milli >= 1000;
@@ -279,8 +279,8 @@ impl Local {
     }
 }
 
-/// Return the speed of a CPU of `mips_milli` if the CPUs together ran for `busy_permille` thousandths
-/// of one CPU. A CPU that only ticks does not count.
+/// Return the speed of a CPU of `mips_milli` if the CPUs together ran for `busy_permille`
+/// thousandths of one CPU. A CPU that only ticks does not count.
 fn boosted(mips_milli: u32, busy_permille: u32, boost_permille: &[u32]) -> u32 {
     let busy = ((busy_permille + 500) / 1000).max(1) as usize;
     let boost = boost_permille.get(busy - 1).copied().unwrap_or(1000);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* SPDX-FileCopyrightText: 2026 The scx_bias authors */
 /*
- * Stands in for the header of that name of the scx project, so that bpf/
- * compiles for the host, unmodified. It declares the kfuncs, helpers and macros
- * that bpf/ uses, and no others.
+ * Stand-in for the scx project's header of this name, so that bpf/ compiles for
+ * the host, unmodified. It declares the kfuncs, helpers and macros that bpf/
+ * uses, and no others.
  *
  * Each kfunc is an inline function that calls the engine through sim_host. None
  * is a symbol for the linker to resolve, so none can bind to a stub or to a
@@ -88,15 +88,15 @@ static __always_inline void *sim_task_storage_get(void *map, struct task_struct 
 	return sim_host->task_storage(sim_kernel, map, p, size, flags);
 }
 
-/* Versions and configurations that bpf/ asks for; the engine sets them. */
+/* Versions and configurations that bpf/ queries; the engine sets them. */
 extern u32 sim_linux_version __attribute__((visibility("hidden")));
 extern bool sim_preempt_rcu __attribute__((visibility("hidden")));
 extern bool __scx_prolog_disables_migration __attribute__((visibility("hidden")));
 #define KERNEL_VERSION(a, b, c) (((a) << 16) + ((b) << 8) + (c))
 #define LINUX_KERNEL_VERSION	sim_linux_version
 /*
- * All fields exist, but for the one that a configuration without preemptible
- * RCU lacks.
+ * All fields exist, except the one that a configuration without preemptible RCU
+ * lacks.
  */
 #define bpf_core_field_exists(field...)                                                                      \
 	(!__builtin_strstr(#field, "rcu_read_lock_nesting") || sim_preempt_rcu)

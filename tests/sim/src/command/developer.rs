@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Commands for work on the scheduler: long campaigns, a case that is repeated, and figures.
+//! Commands for work on the scheduler: long campaigns, repeated cases, and figures.
 //!
 //! `bias-bench-sim survey|repeat|figures` run them. The help of `bias-bench sim` leaves them out.
 
@@ -57,7 +57,7 @@ enum Developer {
         #[arg(long, value_name = "DIRECTORY")]
         bpf: Option<PathBuf>,
     },
-    /// Leave out each statement of bpf/ in turn, and list those that no case misses: hours
+    /// Leave out each statement of bpf/ in turn, and list those that no case misses; takes hours
     Delete {
         /// Only of these files
         files: Vec<String>,
@@ -83,7 +83,7 @@ enum Developer {
     },
 }
 
-/// Time after which a change counts as one that hangs.
+/// Time after which a change counts as a hang.
 const CHANGE_LIMIT: Duration = Duration::from_secs(240);
 /// Cases after which faults are printed.
 const PART: u64 = 1000;
@@ -91,7 +91,7 @@ const PART: u64 = 1000;
 /// Names of the commands.
 const NAMES: [&str; 6] = ["survey", "repeat", "delete", "change", "figures", "drive"];
 
-/// Return true if these words, of which the first is the program, are a command of this module.
+/// Return true if these words, after the program's name, are a command of this module.
 #[must_use]
 pub fn is_meant(words: &[OsString]) -> bool {
     words.get(1).is_some_and(|word| NAMES.iter().any(|name| word.as_os_str() == *name))
@@ -100,12 +100,12 @@ pub fn is_meant(words: &[OsString]) -> bool {
 /// Run the command with these words.
 ///
 /// # Errors
-/// Usage failure with what is wrong, or the failure of the run.
+/// Usage failure that names the mistake, or the failure of the run.
 pub fn run(words: &[OsString]) -> Result<()> {
     let command = match Developer::try_parse_from(words) {
         Ok(command) => command,
         Err(error) if !error.use_stderr() => {
-            // A closed pipe is no error.
+            // A closed pipe is not an error.
             let _ = error.print();
             return Ok(());
         }
@@ -151,7 +151,7 @@ fn read(path: Option<&Path>, seed: u64) -> anyhow::Result<Case> {
     path.map_or_else(|| Ok(random::case(seed)), |path| Case::parse(&std::fs::read_to_string(path)?))
 }
 
-/// Run cases part by part, and print each fault that is no known finding.
+/// Run cases part by part, and print each fault that is not a known finding.
 fn survey(from: u64, cases: u64, image: Image<'_>) -> anyhow::Result<()> {
     let mut rules = std::collections::BTreeMap::<String, Vec<u64>>::new();
     let start = Instant::now();
@@ -182,8 +182,8 @@ fn text_of(file: &str) -> anyhow::Result<String> {
     std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Print each change of `files` of `bpf/`, or of all of them, that no case finds. Each has a process of
-/// its own, because it may crash or hang.
+/// Print each change of `files` of `bpf/`, or of all of them, that no case finds. Each has a
+/// process of its own, because it may crash or hang.
 fn delete(files: &[String], cases: u64) -> anyhow::Result<()> {
     let bpf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
     let all = std::fs::read_dir(bpf)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
@@ -216,11 +216,11 @@ fn delete(files: &[String], cases: u64) -> anyhow::Result<()> {
             .into_iter()
             .try_for_each(|one| one.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked"))))
     })?;
-    println!("{} of {} changes are missed by no case", survived.into_inner(), changes.len());
+    println!("no case finds {} of {} changes", survived.into_inner(), changes.len());
     Ok(())
 }
 
-/// Try one change. Fail with what finds it.
+/// Try one change. Fail with the rule or scenario that finds it.
 fn change(file: &str, nth: usize, cases: u64) -> anyhow::Result<()> {
     let changes = deletion::changes(&text_of(file)?);
     let change = changes.get(nth).context("there is no such change")?;
@@ -246,8 +246,8 @@ fn repeat(mut case: Case, shrinks: bool, image: Image<'_>) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Run a case in which CPUs tick, and random ones. Interleaved cases are left out: they leave
-/// stacks that were never unwound, which checks of addresses report.
+/// Run a case in which CPUs tick, and random ones. Skip interleaved cases: they leave stacks that
+/// are never unwound, which checks of addresses report.
 fn drive(object: &Path) -> anyhow::Result<()> {
     let mut ticking = Case::new("2P", 1);
     ticking.tasks = vec![TaskSpec::new(Program::busy(stacks::COMPUTE))];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What a run showed: figures for people and for programs.
+//! Figures of a run, for people and for programs.
 
 use std::fmt::Write as _;
 
@@ -11,10 +11,10 @@ use super::grid::Grid;
 /// Name and version of the document.
 pub const SCHEMA: &str = "bias-bench.sim/1";
 
-/// CPUs that the text shows at most.
+/// Maximum number of CPUs in the text.
 const MAX_ROWS: usize = 64;
 
-/// Tasks that have a letter of their own at most.
+/// Letters of tasks, or of kinds if there are more tasks than letters.
 const LETTERS: &[u8; 52] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 /// A simulated CPU.
@@ -37,7 +37,7 @@ pub struct Waits {
     pub p50_us: f64,
     /// 99th percentile.
     pub p99_us: f64,
-    /// The longest one, also of a task that still waits.
+    /// The longest one, including that of a task that still waits.
     pub longest_us: f64,
 }
 
@@ -99,13 +99,13 @@ pub struct Placement {
 pub struct Report {
     /// Name and version of the format.
     pub schema: &'static str,
-    /// The machine as it was asked for.
+    /// The machine as requested.
     pub machine: String,
-    /// The mix as it was asked for.
+    /// The mix as requested.
     pub mix: String,
     /// Virtual time.
     pub seconds: f64,
-    /// Seed of all chance.
+    /// Seed of all random choices.
     pub seed: u64,
     /// CPUs.
     pub cpus: Vec<CpuReport>,

@@ -5,7 +5,7 @@
 /// Why the command did nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Exit code: 1 if the run failed, 2 for what the user can put right.
+    /// Exit code: 1 if the run failed, 2 for wrong input.
     pub code: u8,
     /// One line.
     pub line: String,

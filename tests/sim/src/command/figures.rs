@@ -14,7 +14,7 @@ use crate::unit::Image;
 /// Return a mixed load of `tasks` tasks: half of them always run, and the others sleep in turn.
 ///
 /// # Errors
-/// Fail if the text is no machine.
+/// Fail if the text is not a machine.
 pub fn mixed(machine: &str, tasks: usize, seed: u64) -> anyhow::Result<Case> {
     let mut case = Case::new(machine, seed);
     let cpus = Machine::parse(machine)?.cpus.len();
@@ -33,7 +33,8 @@ pub fn mixed(machine: &str, tasks: usize, seed: u64) -> anyhow::Result<Case> {
 }
 
 /// Machines of 8 to 1024 CPUs, and their numbers of CPUs. Each node has as many fast CPUs as slow
-/// ones, or searches would find nothing to visit. First in each LLC, and then in LLCs of their own.
+/// ones, or searches would find nothing to visit. The first machines have both classes in each LLC,
+/// the others one class per LLC.
 fn machines() -> Vec<(String, usize)> {
     let times = |of: &str, times: usize| vec![of; times].join("+");
     vec![

@@ -37,7 +37,7 @@ fn row(stays: &[&Stay], duration_ns: u64, width_ns: u64, columns: usize) -> Vec<
     times.iter().map(|cell| longest(cell, width_ns)).collect()
 }
 
-/// Return the task of the longest time, None if the rest of the column is longer.
+/// Return the task that ran longest, None if the rest of the column is longer.
 fn longest(cell: &[(usize, u64)], width_ns: u64) -> Option<usize> {
     let busy_ns: u64 = cell.iter().map(|(_, time)| time).sum();
     let (task, time) = cell.iter().max_by_key(|(task, time)| (*time, std::cmp::Reverse(*task)))?;

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The machine of a run: from a text, or from the capacity table of this machine.
 //!
-//! Only scx_bias knows where its table is and whether it is valid, so it prints it.
+//! Only scx_bias can find and validate its table, so scx_bias prints it.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -17,13 +17,13 @@ use crate::machine::Machine;
 /// A machine that a case can have.
 #[derive(Debug, Clone)]
 pub struct Hardware {
-    /// As it was asked for.
+    /// Its name as requested.
     pub name: String,
     /// The text that a case takes.
     pub text: String,
     /// The machine.
     pub machine: Machine,
-    /// Number of each CPU as the kernel has it.
+    /// The kernel's number of each CPU.
     pub numbers: Vec<u32>,
 }
 
@@ -37,18 +37,18 @@ impl Hardware {
     /// Return the machine of a text.
     ///
     /// # Errors
-    /// Usage failure that names what is wrong with the text.
+    /// Usage failure that names the mistake in the text.
     pub fn named(text: &str) -> Result<Self> {
         let machine = Machine::parse(text).map_err(|error| {
             Failure::usage(format!(
-                "'{text}' is no machine: {error:#}; write core counts as 8P2T+16E,llcs=2 or a preset as 2F2S"
+                "'{text}' is not a machine: {error:#}; write core counts as 8P2T+16E,llcs=2 or a preset as 2F2S"
             ))
         })?;
         let numbers = (0..machine.cpus.len() as u32).collect();
         Ok(Self { name: text.to_owned(), text: text.to_owned(), machine, numbers })
     }
 
-    /// Return this machine, by the stored capacity table or by one in a file.
+    /// Return this machine, from the stored capacity table or from one in a file.
     ///
     /// # Errors
     /// Usage failure with the cause that scx_bias names.
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_refused() {
+    fn invalid_tables_are_refused() {
         for text in ["", "{}", r#"{"cpus":[]}"#] {
             let failure = Hardware::measured(text.as_bytes()).unwrap_err();
             assert!(failure.code == 2 && failure.line.starts_with("--this-machine: "), "{failure:?}");

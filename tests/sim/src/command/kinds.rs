@@ -3,13 +3,13 @@
 //! Tasks of the command: kinds of programs by name, and mixes of them.
 //!
 //! Names are those of bias-bench where the behaviour is alike. A size has no meaning here, because
-//! a CPI stack stands for what memory does.
+//! a CPI stack stands for the effects of memory.
 
 use super::failure::{Failure, Result};
 use crate::load::{Op, Program, stacks};
 use crate::rng::Rng;
 
-/// Most tasks of a mix.
+/// Maximum number of tasks in a mix.
 pub const MAX_TASKS: usize = 4096;
 
 /// Kinds and their parameters, as messages and the help show them.
@@ -44,7 +44,7 @@ enum What {
 /// Read a mix such as `2compute+chase`.
 ///
 /// # Errors
-/// Usage failure that says what a mix looks like.
+/// Usage failure that shows the form of a mix.
 pub fn parse(text: &str) -> Result<Vec<Group>> {
     let groups: Vec<Group> = text.split('+').map(group).collect::<Result<_>>()?;
     let tasks: usize = groups.iter().fold(0, |sum, group| sum.saturating_add(group.tasks));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_mixes_are_refused_with_what_is_right() {
+    fn wrong_mixes_are_refused_with_the_valid_choices() {
         for (text, remedy) in [
             ("2computer", "known are compute"),
             ("", "known are compute"),

@@ -24,7 +24,7 @@ use failure::{Failure, Result};
 use hardware::Hardware;
 use options::Options;
 
-/// Run the command with these words, of which the first is the program. Return its exit code.
+/// Run the command with these words, which begin with the program's name. Return its exit code.
 pub fn main(words: impl Iterator<Item = OsString>) -> u8 {
     let words: Vec<OsString> = words.collect();
     if developer::is_meant(&words) {

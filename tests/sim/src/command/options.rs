@@ -20,13 +20,14 @@ use super::kinds::KNOWN;
 #[command(group = ArgGroup::new("hardware").required(true).args(["machine", "this_machine"]))]
 #[command(after_help = AFTER)]
 pub struct Options {
-    /// Machine: counts of core types as 8P2T+16E (P, M, E or L; 2T is two threads a core), then
-    /// llcs=N and nodes=N, or llcs=2+10 for the cores of each cache; or a preset or speeds of the
-    /// asymmetric VM, as 2F2S or 60:24. Costs of the types are typical ones, not those of a product
+    /// Machine: counts of core types such as 8P2T+16E (P, M, E or L; 2T is two threads a core),
+    /// then llcs=N and nodes=N, or llcs=2+10 for the cores of each cache; or a preset or speeds of
+    /// the asymmetric VM, such as 2F2S or 60:24. Costs of the types are typical ones, not those of
+    /// a product
     #[arg(long)]
     pub machine: Option<String>,
-    /// Simulate this machine: its topology and the table that `scx_bias calibrate` stored. Closer
-    /// to the truth than a type, as far as the table is
+    /// Simulate this machine: its topology and the table that `scx_bias calibrate` stored. More
+    /// accurate than core types, if the table is accurate
     #[arg(long)]
     pub this_machine: bool,
     /// Capacity table to use instead of the stored one, with this machine's topology
@@ -39,8 +40,8 @@ pub struct Options {
     /// A second of 8 CPUs takes some 50 ms, one of 1024 CPUs up to 20 s
     #[arg(long, default_value = "2", value_parser = seconds)]
     pub seconds: f64,
-    /// Seed of all chance: delays of interrupts, starts and sleeps of tasks. Compare several seeds
-    /// before you believe a small difference
+    /// Seed of all random choices: delays of interrupts, starts and sleeps of tasks. Compare
+    /// several seeds before you believe a small difference
     #[arg(long, default_value = "1")]
     pub seed: u64,
     /// Ticks of the kernel in a second (CONFIG_HZ). Slices end at ticks, so fewer ticks mean fewer
@@ -73,8 +74,8 @@ Exit codes: 0 success, 1 a rule of the simulator was broken, 2 wrong input.";
 
 fn mix_help() -> String {
     format!(
-        "Tasks, as 4compute+4chase: {KNOWN}. mixed computes for PERCENT of its time and else waits \
-         for memory (80), phases do both by turns in a period of MS (200), a server runs for US (200) \
+        "Tasks, such as 4compute+4chase: {KNOWN}. mixed computes for PERCENT of its time and otherwise waits \
+         for memory (80), phases do both in turn in a period of MS (200), a server runs for US (200) \
          and sleeps for 1 to 3 ms"
     )
 }
@@ -84,15 +85,15 @@ fn seconds(text: &str) -> std::result::Result<f64, String> {
     value.ok_or_else(|| "give a number of seconds from 0.01 to 60".to_owned())
 }
 
-/// Read the command line. None if help, the version or the man page was asked for and is printed.
+/// Read the command line. Return None after printing the help, the version or the man page.
 ///
 /// # Errors
-/// Usage failure with what is wrong.
+/// Usage failure that names the mistake.
 pub fn read(words: impl Iterator<Item = std::ffi::OsString>) -> Result<Option<Options>> {
     let words: Vec<_> = words.collect();
-    // The man page needs none of the required options, which clap would still ask for.
+    // The man page needs none of the options that clap requires.
     if words.len() == 2 && words.iter().any(|word| word == "--man") {
-        // A closed pipe is no error.
+        // A closed pipe is not an error.
         let _ = clap_mangen::Man::new(Options::command()).render(&mut std::io::stdout());
         return Ok(None);
     }
@@ -100,7 +101,7 @@ pub fn read(words: impl Iterator<Item = std::ffi::OsString>) -> Result<Option<Op
     match matches.and_then(|matches| Options::from_arg_matches(&matches)) {
         Ok(options) => Ok(Some(options)),
         Err(error) if !error.use_stderr() => {
-            // A closed pipe is no error.
+            // A closed pipe is not an error.
             let _ = error.print();
             Ok(None)
         }

@@ -39,12 +39,12 @@ pub struct Plan<'a> {
     pub tick_ns: u64,
 }
 
-/// What a run yields.
+/// Results of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// Its figures.
     pub report: Report,
-    /// What ran where.
+    /// Stays of tasks on CPUs.
     pub stays: Vec<Stay>,
     /// Its length.
     pub duration_ns: u64,
@@ -73,7 +73,8 @@ impl Plan<'_> {
     /// Simulate.
     ///
     /// # Errors
-    /// Runtime failure if the scheduler breaks a rule, usage failure if it cannot have the machine.
+    /// Runtime failure if the scheduler breaks a rule, usage failure if it does not support the
+    /// machine.
     pub fn run(&self) -> Result<Outcome> {
         let programs = self.programs();
         let case = self.case(&programs);
@@ -153,7 +154,7 @@ impl Plan<'_> {
     }
 }
 
-/// Return true if tasks of the program never sleep, so that equal progress means something.
+/// Return true if tasks of the program never sleep, so that equal progress has a meaning.
 fn is_busy(program: &Program) -> bool {
     program.ops.iter().all(|op| matches!(op, crate::load::Op::Run { .. }))
 }

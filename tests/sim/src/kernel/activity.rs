@@ -3,7 +3,7 @@
 //! Activities: what a CPU does in the kernel, and how several CPUs' activities interleave.
 //!
 //! With interleaving, each activity is a coroutine. It is suspended at a point where another CPU
-//! may come in between, for a time that the seed decides, and while it waits for a lock.
+//! may run in between, for a time that the seed decides, and while it waits for a lock.
 //!
 //! A CPU in the middle of an activity takes no interrupt: its events wait until the activity ends.
 
@@ -17,7 +17,7 @@ use super::events::Event;
 use super::stacks::Activity;
 use super::task::TaskId;
 
-/// How long a CPU spins before it looks at a lock again [ns].
+/// How long a CPU spins before it checks a lock again [ns].
 const SPIN_NS: u64 = 50;
 
 /// Size of an activity's stack.
@@ -104,14 +104,14 @@ impl Kernel {
         }
         let here = self.here.get();
         // SAFETY: the yielder is that of the running activity: each one sets its own when it begins
-        // or goes on, and resume() clears it.
+        // or resumes, and resume() clears it.
         unsafe { (*yielder).suspend(delay_ns) };
         self.stacks.yielder.set(yielder);
         self.here.set(here);
         true
     }
 
-    /// Let other CPUs come in between here, if the seed decides so.
+    /// Let other CPUs run here, if the seed decides so.
     pub(crate) fn point(&self) {
         let Some(interleave) = self.case.interleave else { return };
         if self.stacks.yielder.get().is_null() || self.random(1000) >= u64::from(interleave.permille) {
@@ -132,7 +132,7 @@ impl Kernel {
         }
     }
 
-    /// Let suspended activities end, and begin no other.
+    /// Let suspended activities end, without beginning others.
     pub(crate) fn finish_activities(&self) {
         let mut rounds = 0;
         while self.stacks.suspended.borrow().iter().any(Option::is_some) && !self.is_broken() {

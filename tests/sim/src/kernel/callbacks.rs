@@ -32,7 +32,7 @@ impl Kernel {
     pub(crate) fn within<T>(&self, name: &'static str, code: impl FnOnce() -> T) -> T {
         self.counters.callbacks.set(self.counters.callbacks.get() + 1);
         let here = self.here.get();
-        // A hotplug thread is no task here.
+        // A hotplug thread is not a task here.
         let disables = self.case.release.programs_disable_migration() && !self.cpus[here].in_hotplug.get();
         let current = self.current_raw(here);
         if disables {
@@ -134,8 +134,8 @@ impl Kernel {
         self.here.set(here);
     }
 
-    /// Run the program at a tracepoint of hotplug, as the hotplug thread of `cpu` does: as it is
-    /// about to leave the active mask, or once the kernel has refused that.
+    /// Run the program at a tracepoint of hotplug, as the hotplug thread of `cpu` does: when the
+    /// CPU is about to leave the active mask, or after the kernel refused that.
     pub(crate) fn tp_hotplug(&self, cpu: usize, leaves: bool) {
         let (unit, active) = (self.unit(), ffi::CPUHP_AP_ACTIVE as i32);
         self.as_hotplug_thread(cpu, || {

@@ -11,7 +11,7 @@ use crate::ffi;
 use crate::flags::{ENQ_NONE, SAVE_RESTORE};
 use crate::mask::Mask;
 
-/// Time after which a CPU is brought online again that was about to go offline [ns].
+/// Delay of the next attempt to bring a CPU online that is still going offline [ns].
 const ONLINE_AGAIN_NS: u64 = 1_000_000;
 
 impl Kernel {

@@ -29,7 +29,7 @@ impl Curr {
     }
 }
 
-/// Progress of a CPU's task since it was last looked at.
+/// Progress of a CPU's task since the last update.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Up to when run time is charged (`exec_start`).
@@ -47,7 +47,7 @@ pub struct Progress {
 pub struct Clock {
     /// The performance target, on the system's scale of capacity (`cpuperf_target`).
     pub target: Cell<u32>,
-    /// How often the target was changed.
+    /// Number of changes of the target.
     pub changes: Cell<u64>,
     /// Since when the CPU idles, runs SCHED_EXT tasks, or runs a higher class [ns].
     pub since_ns: Cell<u64>,
@@ -124,7 +124,7 @@ pub struct Cpu {
     pub higher_stay: Cell<u64>,
     /// Tasks that the stopper is to push away.
     pub stops: RefCell<VecDeque<TaskId>>,
-    /// Where the rotating pick of idle CPUs goes on.
+    /// Where the rotating pick of idle CPUs continues.
     pub distribute: Cell<usize>,
     /// Since when it idles; meaningful while it does [ns].
     pub idle_since_ns: Cell<u64>,

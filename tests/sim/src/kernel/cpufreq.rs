@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Requests of clocks (scx_bpf_cpuperf_set()) and what schedutil makes of them.
+//! Requests of clocks (scx_bpf_cpuperf_set()) and schedutil's reaction.
 //!
 //! # Limits
 //! The clock itself is not modelled: a CPU keeps its speed whatever it requests.

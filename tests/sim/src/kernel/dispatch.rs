@@ -20,7 +20,7 @@ impl Kernel {
         this.in_balance.set(false);
     }
 
-    /// Return true if `prev` is to run on.
+    /// Return true if `prev` keeps running.
     fn find_task(&self, cpu: usize, prev: Curr) -> bool {
         let this = &self.cpus[cpu];
         this.released.set(false);
@@ -227,7 +227,7 @@ impl Kernel {
         let from = this.cpu();
         if from != to && !self.can_run_on(task, to, true) {
             self.insert_global(task);
-            // The global DSQ is served by every CPU that looks for work.
+            // Every CPU that looks for work serves the global DSQ.
             return;
         }
         this.place.set(Place::Moving(cpu));

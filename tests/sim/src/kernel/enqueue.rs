@@ -98,7 +98,7 @@ impl Kernel {
         Some(cpu)
     }
 
-    /// Have what is deferred carried out soon (schedule_deferred()).
+    /// Schedule deferred insertions for soon (schedule_deferred()).
     pub(crate) fn schedule_deferred(&self, cpu: usize) {
         let this = &self.cpus[cpu];
         if this.in_wakeup.get() {

@@ -7,14 +7,14 @@ use std::collections::BinaryHeap;
 
 use super::task::TaskId;
 
-/// What happens.
+/// An event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
     /// The timer of a CPU ticks.
     Tick(usize),
     /// The phase of a CPU's task ends, by the plan of this number.
     PhaseEnds(usize, u64),
-    /// The interrupt that tells a CPU to reschedule arrives.
+    /// The interrupt that makes a CPU reschedule arrives.
     Resched(usize),
     /// The interrupt in which a CPU kicks others.
     Kicks(usize),
@@ -30,15 +30,15 @@ pub enum Event {
     Deactivate(usize),
     /// sched_ext counts a CPU as offline from now on.
     RqOffline(usize),
-    /// A CPU that goes offline looks whether a task is left on it.
+    /// A CPU that goes offline checks whether a task is left on it.
     WaitEmpty(usize),
     /// The higher class leaves a CPU, by the stay of this number.
     HigherEnds(usize, u64),
     /// A disturbance of the case happens.
     Disturb(usize),
-    /// A suspended activity goes on.
+    /// A suspended activity resumes.
     Resume(usize),
-    /// The oracles look.
+    /// The oracles check the state.
     Audit,
 }
 

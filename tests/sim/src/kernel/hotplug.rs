@@ -6,21 +6,21 @@
 //!
 //! The hotplug thread of a CPU that goes offline takes these steps:
 //!
-//! 0. A tracepoint tells that the CPU is about to leave the active mask. The kernel may refuse that
-//!    (dl_bw_deactivate()).
+//! 0. A tracepoint reports that the CPU is about to leave the active mask. The kernel may refuse
+//!    that (dl_bw_deactivate()).
 //! 1. The CPU is no longer active. Tasks enqueued on it go to its local DSQ, wakeups go elsewhere,
 //!    and balance_push() has the stopper push away each task that a switch selects.
 //! 2. After a grace period sched_ext counts the CPU as offline and calls ops.cpu_offline. The CPU
-//!    calls ops.dispatch no more. It takes tasks from its local DSQ and from the global one only.
-//! 3. The thread waits until no task is left (sched_cpu_wait_empty()). A task that stays in a DSQ of
-//!    the scheduler, and that only this CPU may run, would block the thread for good.
+//!    no longer calls ops.dispatch. It takes tasks only from its local DSQ and the global one.
+//! 3. The thread waits until no task is left (sched_cpu_wait_empty()). A task that stays in a DSQ
+//!    of the scheduler, and that only this CPU may run, would block the thread for ever.
 //!
 //! Late 6.12.y moves the CPU's tasks to its local DSQ in step 2, and calls ops.dispatch until then.
 //! Kernel threads bound to the CPU run until they sleep, and then wait until the CPU is back.
 //!
 //! # Limits
 //!
-//! The hotplug thread is no task here: it needs no CPU time, and no other task delays it.
+//! The hotplug thread is not a task here: it needs no CPU time, and no other task delays it.
 
 use super::Kernel;
 use super::cpu::Curr;
@@ -31,20 +31,20 @@ use crate::flags::SAVE_RESTORE;
 /// Least and longest time from the tracepoint until the CPU leaves the active mask [ns].
 const MARK_NS: (u64, u64) = (1_000, 100_000);
 
-/// The kernel refuses one in so many.
+/// The kernel refuses one attempt in this many.
 const REFUSES: u64 = 16;
 
 /// Least and longest grace period (synchronize_rcu()) [ns].
 const GRACE_NS: (u64, u64) = (200_000, 10_000_000);
 
-/// Time between two looks whether a CPU is empty [ns].
+/// Time between two checks whether a CPU is empty [ns].
 const LOOK_NS: u64 = 500_000;
 
-/// Time in which the tasks must leave that only this CPU may run [ns]. A task whose migration is
+/// Time within which tasks must leave that only this CPU may run [ns]. A task whose migration is
 /// disabled leaves when it enables migration.
 const EMPTY_NS: u64 = 100_000_000;
 
-/// Time in which all tasks must leave [ns]. Tasks in shared DSQs wait for other CPUs.
+/// Time within which all tasks must leave [ns]. Tasks in shared DSQs wait for other CPUs.
 const ALL_EMPTY_NS: u64 = 1_000_000_000;
 
 impl Kernel {
@@ -92,8 +92,8 @@ impl Kernel {
         self.push(self.now() + LOOK_NS, Event::WaitEmpty(cpu));
     }
 
-    /// No CPU that has left the active mask idles beside a task that only it may run: the grace
-    /// period waits for a task that was preempted inside of rcu_read_lock().
+    /// Check that no CPU outside of the active mask idles beside a task that only it may run. The
+    /// grace period waits for a task that was preempted inside of rcu_read_lock().
     pub(crate) fn audit_leaving(&self, idle_ns: u64) {
         let active = self.online.get();
         // While higher classes have all other CPUs, none dispatches.
@@ -138,7 +138,7 @@ impl Kernel {
         this.cpu() == cpu && (this.queued() || (this.migration_disabled() && this.life.get() != Life::Dead))
     }
 
-    /// Look whether `cpu` is empty and may end (sched_cpu_wait_empty()).
+    /// Check whether `cpu` is empty and may end (sched_cpu_wait_empty()).
     pub(crate) fn wait_empty(&self, cpu: usize) {
         let this = &self.cpus[cpu];
         let Some(since_ns) = this.leaves_ns.get() else { return };

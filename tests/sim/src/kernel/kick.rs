@@ -37,7 +37,7 @@ impl Kernel {
         let mut kicks = this.kicks.take();
         kicks.sort_unstable();
         kicks.dedup();
-        // A kick of a CPU in any case contains the one for the case that it idles.
+        // An unconditional kick includes one that needs an idle CPU.
         let certain: Vec<usize> =
             kicks.iter().filter(|(_, flags)| flags & IDLE == 0).map(|kick| kick.0).collect();
         for (target, flags) in kicks {

@@ -17,7 +17,7 @@ struct Map {
     entries: usize,
 }
 
-/// What BPF code has allocated. Nothing moves: its addresses are handed out.
+/// Allocations of BPF code. They do not move, because BPF code holds their addresses.
 #[derive(Debug)]
 pub struct Memory {
     nr_cpus: usize,
@@ -106,7 +106,7 @@ impl Memory {
         mask
     }
 
-    /// Free a mask. Return false if it is none.
+    /// Free a mask. Return false if it does not exist.
     pub fn mask_release(&self, mask: *mut ffi::bpf_cpumask) -> bool {
         let mut masks = self.masks.borrow_mut();
         let Some(at) = masks.iter().position(|other| *other == mask) else { return false };

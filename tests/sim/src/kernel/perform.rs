@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What tasks do: the steps of their programs.
+//! The steps of tasks' programs.
 
 use super::Kernel;
 use super::cpu::Curr;

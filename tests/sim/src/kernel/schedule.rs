@@ -12,7 +12,7 @@ use crate::flags::{self, DEQUEUE_SLEEP, ENQ_NONE, SLICE_DFL, SLICE_INF};
 const STOPPER_NS: u64 = 3_000;
 
 impl Kernel {
-    /// Return the structure of what `cpu` runs: `current` there.
+    /// Return the structure of the task that `cpu` runs, its `current`.
     pub(crate) fn current_raw(&self, cpu: usize) -> &RawTask {
         self.raw_of(cpu, self.cpus[cpu].curr.get())
     }

@@ -7,7 +7,8 @@ use std::cell::{Cell, RefCell};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, Yielder};
 
-/// What a CPU does in the kernel, as a coroutine. It yields the time after which it goes on [ns].
+/// An activity of a CPU in the kernel, as a coroutine. It yields the time after which it resumes
+/// [ns].
 pub type Activity = Coroutine<(), u64, ()>;
 
 /// Activities that are suspended.
@@ -23,7 +24,7 @@ pub struct Stacks {
 impl Drop for Stacks {
     fn drop(&mut self) {
         // A run that ends at a broken rule leaves suspended activities. They cannot be unwound
-        // through the scheduler's frames, so their stacks are freed without.
+        // through the scheduler's frames, so their stacks are freed without unwinding.
         for activity in self.suspended.get_mut().iter_mut().flatten() {
             if !activity.done() {
                 // SAFETY: the frames own nothing that others refer to: the kernel's state is in

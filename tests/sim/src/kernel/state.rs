@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! State of the engine, and what every part of it needs.
+//! State of the engine, and functions that every part needs.
 
 use std::cell::{Cell, OnceCell, RefCell};
 
@@ -82,7 +82,8 @@ impl Kernel {
     /// Return the sum over CPUs of a statistic of the scheduler (`enum bias_stat`).
     pub(crate) fn stat(&self, stat: u32) -> u64 {
         let cpus = self.unit().cpu_ctxs;
-        // SAFETY: the unit has BIAS_MAX_CPUS contexts, more than a machine has CPUs, and no program runs.
+        // SAFETY: the unit has BIAS_MAX_CPUS contexts, more than a machine has CPUs, and no program
+        // runs.
         (0..self.cpus.len()).map(|cpu| unsafe { (*cpus.add(cpu)).stats[stat as usize] }).sum()
     }
 
@@ -158,7 +159,7 @@ impl Kernel {
         online.next(cpu).or_else(|| online.next(0)).unwrap_or(0)
     }
 
-    /// Return what ran where up to now, if the case records it.
+    /// Return the stays on CPUs up to now, if the case records them.
     #[must_use]
     pub fn stays(&self) -> Vec<Stay> {
         self.trace.stays(self.now(), self.cpus.iter().map(|cpu| cpu.curr.get()))
@@ -188,7 +189,7 @@ impl Kernel {
         self.trace.perfetto()
     }
 
-    /// Return how often `bpf/` has written to words that other CPUs write, too. Only the traced
+    /// Return the number of writes by `bpf/` to words that other CPUs write, too. Only the traced
     /// variant counts stores other than atomic operations.
     #[must_use]
     pub fn shared_writes(&self) -> u64 {

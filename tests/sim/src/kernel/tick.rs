@@ -63,7 +63,7 @@ impl Kernel {
         1_000_000 + self.now() / self.case.tick_ns
     }
 
-    /// A timer of BPF code expires that was started as number `start` (bpf_timer_cb()).
+    /// The timer of BPF code whose start has the number `start` expires (bpf_timer_cb()).
     pub(crate) fn bpf_timer_expires(&self, start: u64) {
         let Some(BpfTimer { timer, map, callback: Some(callback), .. }) = self.bpf_timers.expired(start)
         else {

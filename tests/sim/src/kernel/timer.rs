@@ -10,11 +10,11 @@ use crate::ffi;
 /// A timer, its map, its callback, and the number of its last start.
 #[derive(Debug, Clone, Copy)]
 pub struct BpfTimer {
-    /// Where it is.
+    /// Its address.
     pub timer: *mut ffi::bpf_timer,
     /// The map that it is in.
     pub map: *mut c_void,
-    /// What it calls.
+    /// Its callback.
     pub callback: ffi::bpf_timer_callback,
     start: u64,
 }

@@ -22,7 +22,7 @@ pub struct Stay {
     pub until_ns: u64,
 }
 
-/// Records what happens, if asked to.
+/// Records events on request.
 #[derive(Debug, Default)]
 pub struct Trace {
     on: Cell<bool>,
@@ -33,7 +33,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Return a trace that records lines if `on`, and what ran where if it `keeps_stays`.
+    /// Return a trace that records lines if `on`, and stays on CPUs if it `keeps_stays`.
     #[must_use]
     pub fn new(on: bool, keeps_stays: bool) -> Self {
         Self { on: Cell::new(on), keeps_stays, ..Self::default() }
@@ -70,7 +70,7 @@ impl Trace {
         self.text.borrow().clone()
     }
 
-    /// Return what ran where. `running` is what runs on each CPU at `now_ns`.
+    /// Return all stays on CPUs. `running` is what runs on each CPU at `now_ns`.
     #[must_use]
     pub fn stays(&self, now_ns: u64, running: impl Iterator<Item = Curr>) -> Vec<Stay> {
         let began = self.began.borrow();

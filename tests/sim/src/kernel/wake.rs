@@ -9,7 +9,7 @@ use super::task::{Blocking, Life, TaskId};
 use crate::flags::{self, ENQ_NONE, SLICE_DFL};
 use crate::mask::Mask;
 
-/// Time after which a kernel thread is started again whose CPU is offline [ns].
+/// Delay of the next start of a kernel thread whose CPU is offline [ns].
 const RETRY_NS: u64 = 1_000_000;
 
 impl Kernel {
@@ -79,7 +79,7 @@ impl Kernel {
     }
 
     /// Choose a CPU (select_task_rq(), select_task_rq_scx()), and return it with the flag that
-    /// tells ops.enqueue about it.
+    /// reports it to ops.enqueue.
     fn select(&self, task: TaskId, wake_flags: u64) -> (usize, u64) {
         let this = &self.tasks[task];
         let prev = this.cpu();
@@ -95,7 +95,8 @@ impl Kernel {
         } else {
             (this.allowed().next(0).unwrap_or(prev), 0)
         };
-        // A task whose migration is disabled may run on a CPU until that is gone (is_cpu_allowed()).
+        // A task whose migration is disabled may run on a CPU until the CPU is gone
+        // (is_cpu_allowed()).
         let up = self.online.get().has(cpu) || (this.migration_disabled() && self.is_present(cpu));
         let cpu = if this.allowed().has(cpu) && up { cpu } else { self.fallback(task) };
         self.set_cpu(task, cpu);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What the oracles remember between two looks.
+//! State of the oracles between two audits.
 
 use std::cell::{Cell, RefCell};
 
-/// What the oracles remember.
+/// State of the oracles.
 #[derive(Debug, Default)]
 pub struct Watch {
     pub(crate) vtime_now: Cell<u64>,
-    /// When the capacity table was last replaced: it may change what is fast.
+    /// When the capacity table was last replaced, which may change the classes.
     pub(crate) table_ns: Cell<u64>,
-    /// For each CPU, the pending request and since when it is there.
+    /// For each CPU, the pending request and since when it is pending.
     pub(crate) requests: RefCell<Vec<(u32, u64)>>,
     /// Since when each CPU idles with a task in its local DSQ; 0 if it does not.
     pub(crate) stranded: RefCell<Vec<u64>>,
-    /// Since when each task waits, and looks in a row at which it was in no queue meanwhile.
+    /// Since when each task waits, and in how many consecutive audits it was in no queue.
     pub(crate) lost: RefCell<Vec<(u64, u32)>>,
     /// Since when each CPU idles without its mark; 0 if it does not.
     pub(crate) unmarked: RefCell<Vec<u64>>,

@@ -3,8 +3,8 @@
 //! Families of cases in which tasks are on their way to CPUs that others use as well.
 //!
 //! Three busy tasks have four CPUs, so none of them ever has to wait for long. Light tasks come
-//! between: a busy task that shares a CPU with one of them has to find another CPU at once. Ticks
-//! come each 10 ms, and a wait that only a tick ends is seen.
+//! between: a busy task that shares a CPU with one of them has to find another CPU immediately.
+//! Ticks come every 10 ms, so a wait that only a tick ends shows.
 
 use super::parts::{Family, expect};
 use crate::case::{Case, Disturb, Disturbance, Interleave, TaskSpec};
@@ -12,7 +12,7 @@ use crate::kernel::Kernel;
 use crate::load::{Op, Program, stacks};
 use crate::rng::Rng;
 
-/// Return all of them.
+/// Return all families of arrivals.
 pub(super) fn all() -> Vec<Family> {
     vec![
         Family { name: "servers", case: servers, check: leaves_no_gap },
@@ -31,8 +31,8 @@ fn leaves_no_gap(kernel: &Kernel) -> Result<(), String> {
     expect("longest wait of a busy task [ms]", longest_ns as f64 / 1e6, 0.0, 1.0)
 }
 
-/// Three busy tasks on one fast and three slow CPUs. CPUs see each other's actions up to 50 us late,
-/// as vCPUs do that their host preempts.
+/// Three busy tasks on one fast and three slow CPUs. CPUs see each other's actions up to 50 us
+/// late, as vCPUs do while their host preempts them.
 fn busy_tasks(seed: u64) -> Case {
     let mut case = Case::new("240:96x3", seed);
     (case.tick_ns, case.duration_ns, case.ipi_ns) = (10_000_000, 3_000_000_000, (500, 50_000));
@@ -100,7 +100,7 @@ fn late_sight(seed: u64) -> Case {
     kthreads_and_bursts(seed, 150_000)
 }
 
-/// A task that is pinned to one CPU besides, as a spot check is.
+/// Kernel threads, and a task that is pinned to one CPU, as a spot check is.
 fn pinned(seed: u64) -> Case {
     let mut case = kthreads(seed);
     let rng = Rng::new(seed + 11);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Families of cases in which tasks have to leave a CPU: it goes offline, or real-time work takes it.
+//! Families of cases in which tasks have to leave a CPU: it goes offline, or real-time work takes
+//! it.
 
 use super::parts::{Family, expect};
 use crate::case::{Case, Disturb, Disturbance, GroupSpec, Interleave, TaskSpec};
@@ -10,10 +11,10 @@ use crate::release::Release;
 use crate::rng::Rng;
 
 const MS: u64 = 1_000_000;
-/// The CPU that goes.
+/// The CPU that goes offline.
 const CPU: usize = 3;
 
-/// Return all of them. The rule `offline` checks the first one.
+/// Return all families of departures. The rule `offline` checks the first one.
 pub(super) fn all() -> Vec<Family> {
     vec![
         Family { name: "offline", case: offline, check: |_| Ok(()) },
@@ -24,7 +25,7 @@ pub(super) fn all() -> Vec<Family> {
     ]
 }
 
-/// Real-time work takes CPU 0 for 3 ms from a busy task, again and again, while CPU 1 has a task that
+/// Real-time work takes CPU 0 for 3 ms from a busy task, repeatedly, while CPU 1 has a task that
 /// sleeps briefly. Some of these times are just when CPU 1 is about to idle, but not yet marked so.
 fn taken_beside_sleeper(seed: u64) -> Case {
     let mut case = Case::new("2P", seed);
@@ -33,21 +34,21 @@ fn taken_beside_sleeper(seed: u64) -> Case {
     let sleeper = Program::periodic(stacks::COMPUTE, MS / 4, 3 * MS / 4);
     case.tasks = vec![TaskSpec::new(Program::busy(stacks::COMPUTE)), TaskSpec::new(sleeper).on(1)];
     for round in 0..200 {
-        // Some phase of the sleeper, which no other round has.
+        // A phase of the sleeper that no other round has.
         let at_ns = (10 + 10 * round) * MS + (round * 617_033 + seed * 7_919) % MS;
         case.disturbances.push(Disturb { at_ns, what: Disturbance::RealTime { cpu: 0, ns: 3 * MS } });
     }
     case
 }
 
-/// Check that the busy task waits no longer than the other one runs, and a little.
+/// Check that the busy task waits little longer than the other one runs.
 fn moves_at_once(kernel: &Kernel) -> Result<(), String> {
     let longest_ns = kernel.figures(0).longest_wait_ns;
     expect("longest wait of the busy task [ms]", longest_ns as f64 / 1e6, 0.0, 1.0)
 }
 
-/// A waker on CPU 0 wakes a task again and again, while real-time work takes one of the other CPUs
-/// for 20 ms at a time. On the newest kernels the wakee never waits beside an idle CPU.
+/// A waker on CPU 0 repeatedly wakes a task, while real-time work takes one of the other CPUs for
+/// 20 ms at a time. On the newest kernels the wakee never waits beside an idle CPU.
 fn wakee_beside_real_time(seed: u64) -> Case {
     let mut case = Case::new("4P", seed);
     (case.duration_ns, case.release) = (3_000 * MS, Release::V7);
@@ -112,7 +113,7 @@ fn offline(seed: u64) -> Case {
         let back_ns = at_ns + 300 * MS;
         case.disturbances.push(Disturb { at_ns, what: Disturbance::Offline { cpu: CPU } });
         case.disturbances.push(Disturb { at_ns: back_ns, what: Disturbance::Online { cpu: CPU } });
-        // The kernel widens the affinity of tasks whose last CPU goes.
+        // The kernel widens the affinity of tasks whose last CPU goes offline.
         for (task, spec) in case.tasks.iter().enumerate().skip(CPU).filter(|(_, spec)| !spec.kthread) {
             let cpus = spec.cpus.clone().unwrap_or_else(|| (0..4).collect());
             let what = Disturbance::Affinity { task, cpus };
@@ -122,8 +123,8 @@ fn offline(seed: u64) -> Case {
     case
 }
 
-/// Return tasks of the CPU: pinned ones, some whose migration is disabled for a third of their time,
-/// kernel threads, or pinned ones of a cgroup that is throttled most of the time.
+/// Return tasks of the CPU: pinned ones, some whose migration is disabled for a third of their
+/// time, kernel threads, or pinned ones of a cgroup that is throttled most of the time.
 fn tasks(kind: usize) -> Vec<TaskSpec> {
     let run = |work_ns| Op::Run { stack: stacks::COMPUTE, work_ns };
     let ops = match kind {

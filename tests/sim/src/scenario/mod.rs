@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Fixed cases with figures that they must reach: fairness, placement and latency.
 //!
-//! The oracles hold for every case. What a scheduler is good for shows only in a load that was made
-//! for it, so each scenario here checks figures of one purpose. Bounds leave room for the seed.
+//! The oracles hold for every case. The strengths of a scheduler show only in loads made for them,
+//! so each scenario here checks figures of one purpose. Bounds leave room for the seed.
 
 mod arrivals;
 mod departures;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What scenarios are made of: figures of a run, and checks.
+//! Parts of scenarios: figures of a run, and checks.
 
 use crate::case::{Case, TaskSpec};
 use crate::kernel::Kernel;
@@ -9,7 +9,7 @@ use crate::load::Program;
 /// Check of a finished run; the error names the figure that is off.
 pub type Check = fn(&Kernel) -> Result<(), String>;
 
-/// A case and what it must reach.
+/// A case and its targets.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     /// Name.
@@ -20,7 +20,7 @@ pub struct Scenario {
     pub check: Check,
 }
 
-/// Cases of one kind, each of which must reach the same.
+/// Cases of one kind, all with the same targets.
 #[derive(Debug, Clone)]
 pub struct Family {
     /// Name.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Scenarios of places: which CPU a task gets by what it does, what it says, and where its memory
-//! is.
+//! Scenarios of placement: the CPU of a task by its behaviour, its hints and its memory.
 
 use super::parts::{Figures, Scenario, busy, expect, on_fast, ratio};
 use crate::case::{Case, Disturb, Disturbance, TaskSpec};
@@ -10,7 +9,7 @@ use crate::kernel::Kernel;
 use crate::kernel::cpu::Curr;
 use crate::load::{Op, Program, stacks};
 
-/// Two tasks that wake each other and sleep at once, first on two of four CPUs.
+/// Two tasks that wake each other and sleep immediately, first on two of four CPUs.
 fn pair(case: &mut Case) {
     let first = case.tasks.len();
     for me in 0..2 {
@@ -31,8 +30,8 @@ fn on_the_same_cpu(kernel: &Kernel) -> f64 {
     ratio(same as u64, stays.len() as u64)
 }
 
-/// Partners that never run at once share a CPU and its cache, although others idle. At a tick they
-/// may go elsewhere.
+/// Partners that never run at the same time share a CPU and its cache, although others idle. At a
+/// tick they may go elsewhere.
 pub(super) fn partners() -> Scenario {
     let mut case = busy("4P", &[], 5);
     case.record = true;
@@ -109,7 +108,8 @@ pub(super) fn brief_phases() -> Scenario {
     Scenario { name: "brief-phases", case, check: |kernel| expect("STP", kernel.stp(), 3.2, 3.7) }
 }
 
-/// A node is 5 % slower than the other one, which is no reason to wake away from one's memory.
+/// A node is 5 % slower than the other one. That does not justify a wakeup away from a task's
+/// memory.
 pub(super) fn near_node() -> Scenario {
     let mut case = busy("60x4:57x4,nodes=2", &[], 20);
     let periodic = TaskSpec::new(Program::periodic(stacks::COMPUTE, 500_000, 2_000_000));
@@ -135,7 +135,8 @@ pub(super) fn spread_memory() -> Scenario {
     }
 }
 
-/// All CPUs are busy. Tasks that compute and have spread memory get the fast CPUs of the other node.
+/// All CPUs are busy. Tasks that compute and have spread memory get the fast CPUs of the other
+/// node.
 pub(super) fn spread_swaps() -> Scenario {
     let all = [stacks::MEMORY, stacks::MEMORY, stacks::COMPUTE, stacks::COMPUTE];
     let mut case = busy("2P+2E,nodes=2", &all, 20);
@@ -213,8 +214,8 @@ pub(super) fn full_node_of_threads() -> Scenario {
     }
 }
 
-/// Two tasks compute for 4 ms and wait for memory for 4 ms in turn, which they say before. Two
-/// others do a mix. Counters need longer than a section.
+/// Two tasks compute for 4 ms and wait for memory for 4 ms in turn, which they announce. Two others
+/// do a mix. Counters need longer than a section.
 pub(super) fn hinted() -> Scenario {
     let mut case = busy("2F2S", &[stacks::MIXED; 2], 20);
     (case.hints, case.tick_ns) = (true, 10_000_000);
@@ -257,8 +258,8 @@ pub(super) fn leaves_a_shared_core() -> Scenario {
     }
 }
 
-/// The only fast CPU falls idle while one of many slow CPUs is busy. That one offers its task, which
-/// the fast CPU would find after a tick for each four slow CPUs else.
+/// The only fast CPU falls idle while one of many slow CPUs is busy. That one offers its task,
+/// which the fast CPU would otherwise find after a tick for every four slow CPUs.
 pub(super) fn offered_by_one_of_many() -> Scenario {
     let mut case = busy("1P+64E", &[stacks::COMPUTE; 2], 10);
     let ops = vec![Op::Run { stack: stacks::COMPUTE, work_ns: 300_000_000 }, Op::End];
@@ -296,8 +297,8 @@ pub(super) fn near_type() -> Scenario {
     }
 }
 
-/// One node has the fast CPUs. Tasks whose memory is spread begin there, although they are forked on
-/// the other one.
+/// One node has the fast CPUs. Tasks whose memory is spread begin there, although they are forked
+/// on the other one.
 pub(super) fn spread_births() -> Scenario {
     let mut case = busy("2P+2E,nodes=2", &[], 10);
     brief_tasks(&mut case);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Scenarios of clocks: what CPUs request between no load and full load. The oracle checks both
+//! Scenarios of clocks: the requests of CPUs between no load and full load. The oracle checks both
 //! ends in every case.
 
 use super::parts::{Scenario, busy, expect};
@@ -8,7 +8,7 @@ use crate::case::{Case, TaskSpec};
 use crate::kernel::Kernel;
 use crate::load::{Op, Program, stacks};
 
-/// Return what `cpu` requests [permille of its maximum], and how often it has changed that.
+/// Return the request of `cpu` [permille of its maximum], and the number of its changes.
 fn request(kernel: &Kernel, cpu: usize) -> (f64, f64) {
     let clock = &kernel.cpus[cpu].clock;
     let share = f64::from(clock.target.get()) / f64::from(kernel.capacity(cpu));
@@ -50,7 +50,7 @@ pub(super) fn half_loaded() -> Scenario {
     }
 }
 
-/// A task ends. The clocks of all CPUs fall, and the timer that sees to that ends as well.
+/// A task ends. The clocks of all CPUs fall, and the timer that lowers them ends as well.
 pub(super) fn load_ends() -> Scenario {
     let mut case = busy("2F2S", &[], 20);
     let ops = vec![Op::Run { stack: stacks::COMPUTE, work_ns: 200_000_000 }, Op::End];
@@ -78,8 +78,8 @@ pub(super) fn nearly_idle() -> Scenario {
     }
 }
 
-/// A task that never stops leaves the other CPU no reason to dispatch. That CPU lowers the kernel's
-/// first request all the same.
+/// A task that never stops leaves the other CPU no reason to dispatch. That CPU still lowers the
+/// kernel's first request.
 pub(super) fn lone_hog() -> Scenario {
     Scenario {
         name: "lone-hog",

@@ -186,7 +186,7 @@ pub(super) fn mix() -> Scenario {
     }
 }
 
-/// Tasks change what they do each 300 ms, and placement follows.
+/// Tasks change their behaviour every 300 ms, and placement follows.
 pub(super) fn mix_that_changes() -> Scenario {
     let mut case = busy("2F2S", &[stacks::COMPUTE; 4], 20);
     for (at, task) in case.tasks.iter_mut().enumerate() {
@@ -306,8 +306,8 @@ pub(super) fn beside_heavier() -> Scenario {
     }
 }
 
-/// The weight of a task that weighs more than a CPU's part counts against another one that is pinned
-/// to the same CPU, beside light tasks on the other CPUs.
+/// The weight of a task that weighs more than a CPU's part counts against another one that is
+/// pinned to the same CPU, beside light tasks on the other CPUs.
 pub(super) fn heavy_and_pinned() -> Scenario {
     let mut case = weighing("3P", &[1000, 250, 10, 10, 10, 10, 10]);
     for task in &mut case.tasks[..2] {
@@ -381,8 +381,8 @@ pub(super) fn pinned_beside_crowd() -> Scenario {
     }
 }
 
-/// Weights count among tasks that are pinned to one CPU, while others have a CPU each to themselves,
-/// and `free` tasks share two CPUs that are in less demand.
+/// Weights count among tasks that are pinned to one CPU, while others have a CPU each to
+/// themselves, and `free` tasks share two CPUs that are in less demand.
 fn pinned_and_free(free: usize) -> Case {
     let mut case = busy("16P", &[stacks::COMPUTE; 15], 40);
     for (at, task) in case.tasks.iter_mut().enumerate() {
@@ -414,7 +414,8 @@ pub(super) fn heavy_beside_free() -> Scenario {
     Scenario { name: "heavy-beside-free", case, check: pinned_have_their_weights }
 }
 
-/// A task that hops between two caches, at the same time as its peers end slices there, gains nothing.
+/// A task that hops between two caches, at the same time as its peers end slices there, gains
+/// nothing.
 pub(super) fn hoppers() -> Scenario {
     let mut case = busy("8P,llcs=2", &[stacks::COMPUTE; 17], 40);
     for (at, task) in case.tasks.iter_mut().enumerate() {
@@ -459,7 +460,8 @@ pub(super) fn new_group() -> Scenario {
     }
 }
 
-/// More equal tasks compute than CPUs are fast. The bound on their unfairness is that on progress.
+/// There are more equal computing tasks than fast CPUs. The bound on unfairness limits their
+/// differences in progress.
 pub(super) fn unequal_demand() -> Scenario {
     let stacks = [stacks::COMPUTE; 6].into_iter().chain([stacks::CHASE; 2]);
     let mut case = busy("2F2S", &stacks.collect::<Vec<_>>(), 40);
@@ -472,7 +474,8 @@ pub(super) fn unequal_demand() -> Scenario {
 }
 
 /// Two tasks have the fast CPUs to themselves, while a crowd is pinned to the slow ones and makes
-/// less progress. After it come tasks of any CPU, which are not served before those two are level.
+/// less progress. Unpinned tasks that come later must not keep those two waiting until all are
+/// level.
 pub(super) fn after_a_crowd() -> Scenario {
     let mut case = busy("2F2S", &[stacks::COMPUTE; 18], 40);
     for (at, task) in case.tasks.iter_mut().enumerate() {
@@ -498,8 +501,8 @@ pub(super) fn after_a_crowd() -> Scenario {
     }
 }
 
-/// A cgroup of two tasks and one of a hundred have the same weight. A tick charges each of the hundred
-/// a second, so that many of them are far ahead.
+/// A cgroup of two tasks and one of a hundred have the same weight. A tick charges each of the
+/// hundred a second, so that many of them are far ahead.
 pub(super) fn group_of_many() -> Scenario {
     let mut case = busy("2P", &[stacks::COMPUTE; 102], 100);
     (case.tick_ns, case.groups) = (10_000_000, vec![GroupSpec::new(0, 100); 2]);

@@ -13,8 +13,8 @@ const FEW: (f64, f64) = (0.0, 30.0);
 /// When another task comes: between two remote ticks.
 const COMES_NS: u64 = 4_300_000_000;
 
-/// `tasks` busy tasks for 10 s, all of which only the CPUs of `within` may run, and which are all of
-/// nohz_full. The last one comes later.
+/// `tasks` busy tasks for 10 s, confined to the CPUs of `within`, which are all in nohz_full. The
+/// last one comes later.
 fn late(tasks: usize, within: &[usize]) -> Case {
     let mut case = busy("4P", &vec![stacks::COMPUTE; tasks], 100);
     case.nohz_full = (1..4).collect();

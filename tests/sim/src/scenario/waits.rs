@@ -86,7 +86,7 @@ pub(super) fn broadcast() -> Scenario {
     }
 }
 
-/// A real-time task keeps a CPU for long. What ran there goes on elsewhere.
+/// A real-time task keeps a CPU for long. The task that ran there continues elsewhere.
 pub(super) fn real_time() -> Scenario {
     let mut case = busy("4P", &[stacks::COMPUTE; 3], 10);
     let what = Disturbance::RealTime { cpu: 0, ns: 800_000_000 };
@@ -102,8 +102,8 @@ pub(super) fn real_time() -> Scenario {
     }
 }
 
-/// Light tasks wait until they are overdue, and real-time work often takes the CPU that one of them is
-/// then given.
+/// Light tasks wait until they are overdue, and real-time work often takes the CPU that one of them
+/// is then given.
 pub(super) fn overdue_beside_real_time() -> Scenario {
     let mut case = busy("2P", &[stacks::COMPUTE; 120], 200);
     case.tick_ns = 4_000_000;
@@ -144,7 +144,7 @@ pub(super) fn server() -> Scenario {
     }
 }
 
-/// A kernel thread that is bound to a busy CPU runs at once.
+/// A kernel thread that is bound to a busy CPU runs immediately.
 pub(super) fn kthread() -> Scenario {
     let mut case = busy("2P", &[stacks::COMPUTE; 4], 10);
     let mut kthread = TaskSpec::new(Program::periodic(stacks::COMPUTE, 50_000, 3_000_000)).within([1]).on(1);
@@ -176,7 +176,7 @@ pub(super) fn yielder() -> Scenario {
     }
 }
 
-/// A task that yields again and again, as spinning locks do, keeps its slice while none waits.
+/// A task that yields repeatedly, as spinning locks do, keeps its slice while no other task waits.
 pub(super) fn lone_yielder() -> Scenario {
     let mut case = busy("2P", &[], 10);
     let ops = vec![Op::Run { stack: stacks::COMPUTE, work_ns: 5_000 }, Op::Yield];
@@ -289,7 +289,7 @@ pub(super) fn pinned() -> Scenario {
     }
 }
 
-/// A waker that usually sleeps at once runs on after a wakeup.
+/// A waker that usually sleeps immediately keeps running after a wakeup.
 pub(super) fn waker_runs_on() -> Scenario {
     let mut case = Case::new("2P", 1);
     let short = Op::Run { stack: stacks::COMPUTE, work_ns: 20_000 };
@@ -310,7 +310,7 @@ pub(super) fn waker_runs_on() -> Scenario {
 }
 
 /// A producer that works on after each item, and sleeps now and then. Its consumer sleeps between
-/// items and is not to wait for the producer.
+/// items and must not wait for the producer.
 pub(super) fn producer() -> Scenario {
     let mut case = Case::new("4P", 1);
     let item = [Op::Run { stack: stacks::COMPUTE, work_ns: 100_000 }, Op::Wake { task: 1, sync: true }];
@@ -401,8 +401,8 @@ pub(super) fn rotation_beside_kthread() -> Scenario {
     }
 }
 
-/// One cache is in more demand than the other one, so that its tasks are far behind. A sleeper among
-/// them does not wait for that.
+/// One cache is in more demand than the other one, so that its tasks are far behind. A sleeper
+/// among them does not wait for that.
 pub(super) fn cache_in_demand() -> Scenario {
     let mut case = busy("8P,llcs=2", &[stacks::COMPUTE; 40], 30);
     for (at, task) in case.tasks.iter_mut().enumerate() {

@@ -10,7 +10,7 @@ fn milli(cycles: u32) -> Penalty {
 }
 
 #[test]
-fn every_preset_is_a_machine_and_its_written_form_the_same_one() {
+fn every_preset_parses_and_its_written_form_is_the_same_machine() {
     for (name, text, why) in PRESETS {
         let machine = Machine::parse(name).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(Machine::parse(text).unwrap(), machine, "{name}");
@@ -38,7 +38,7 @@ fn defaults_are_the_documented_ones() {
 }
 
 #[test]
-fn a_users_option_replaces_the_presets() {
+fn user_options_override_those_of_a_preset() {
     let machine = Machine::parse("2S,remote_ns=7,mem_ns=300").unwrap();
     assert_eq!(machine.slots[5].unwrap().penalties[Stall::Remote as usize], Penalty::Ns(7));
     assert_eq!(machine.to_string(), "60x8,nodes=2,remote_ns=7,mem_ns=300");
@@ -48,7 +48,7 @@ fn a_users_option_replaces_the_presets() {
 }
 
 #[test]
-fn topology_becomes_qemus() {
+fn topology_is_translated_for_qemu() {
     let smp = |text: &str| Machine::parse(text).unwrap().smp_args();
     assert_eq!(smp("2F2S"), "4,sockets=1,cores=4,threads=1");
     assert_eq!(smp("SPLIT"), "8,sockets=2,cores=4,threads=1");
@@ -80,7 +80,7 @@ fn caches_may_be_unequal_in_cores_and_size() {
 }
 
 #[test]
-fn each_impossible_machine_is_named_in_one_line() {
+fn impossible_machines_are_refused_in_one_line() {
     for (bad, names) in [
         ("", "neither a speed"),
         ("3F3S", "preset (2F2S"),
@@ -109,7 +109,7 @@ fn each_impossible_machine_is_named_in_one_line() {
         ("60x3,llcs=2", "2 last-level cache(s)"),
         ("60x3,threads=2", "cores of 2 threads"),
         ("60x8,nodes=4,llcs=2", "4 nodes"),
-        ("60x4,llcs=1+2", "deals out 3 cores"),
+        ("60x4,llcs=1+2", "names 3 cores"),
         ("60x4,llcs=0+4", "llcs=0"),
         ("60x44,llcs=1+1+42", "more equal"),
         ("60x4,llcs=2,llc=65536/8:65536/8:65536/8", "3 values"),
@@ -136,7 +136,7 @@ fn changes_of_speed_are_read_and_written() {
 
 proptest! {
     #[test]
-    fn whatever_is_accepted_is_sane(text in "(60|24\\.5|-|60x4)(:(60|24|-)){0,7}(,(threads|nodes|llcs|mem_ns|mem_cycles|l1|smt_share|boost|pause_cycles|quantum_us)=[0-9:./+]{1,6}){0,4}") {
+    fn accepted_texts_give_sane_machines(text in "(60|24\\.5|-|60x4)(:(60|24|-)){0,7}(,(threads|nodes|llcs|mem_ns|mem_cycles|l1|smt_share|boost|pause_cycles|quantum_us)=[0-9:./+]{1,6}){0,4}") {
         if let Ok(machine) = Machine::parse(&text) {
             prop_assert_eq!(&Machine::parse(&machine.to_string()).unwrap(), &machine);
             prop_assert!(machine.cpus() >= 1 && machine.slots.len() <= 64);

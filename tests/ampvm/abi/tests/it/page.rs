@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Accesses of the host side to a page, and the errors that it gets.
+//! Accesses of the host side to a page, and their errors.
 
 use ampvm_abi::{Page, PageError};
 use std::sync::atomic::Ordering::Relaxed;

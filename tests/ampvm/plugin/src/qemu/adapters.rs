@@ -61,7 +61,7 @@ extern "C" fn end_of_budget(index: c_uint, _: *mut c_void) {
     m.publish(index, v);
 }
 
-/// Wait until the vCPU may go on, and give it a budget that ends with the quantum.
+/// Wait until the vCPU may continue, and give it a budget that ends with the quantum.
 fn pass_gate(m: &Machine, index: c_uint, v: &mut Local) {
     let slot = index as usize;
     enter_epoch(m, v);

@@ -49,8 +49,8 @@ pub fn inline_slots(index: c_uint) -> *mut Inline {
     unsafe { q::qemu_plugin_scoreboard_find(SCOREBOARD.load(Relaxed), index).cast() }
 }
 
-/// Return the inline slots of the vCPU of `v`, where its quantum found them. A search at each branch
-/// costs a tenth of the host's time. The model runs only after QEMU has made all vCPUs.
+/// Return the inline slots of the vCPU of `v`, where its quantum found them. A search at each
+/// branch costs a tenth of the host's time. The model runs only after QEMU has made all vCPUs.
 #[inline]
 pub fn found_slots(index: c_uint, v: &Local) -> *mut Inline {
     if v.slots.is_null() { inline_slots(index) } else { v.slots.cast() }

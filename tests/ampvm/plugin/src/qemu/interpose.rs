@@ -13,9 +13,9 @@
 //! | `pthread_cond_wait`, `_broadcast` | time waits for a kicked vCPU until its thread has run |
 //! | `pthread_cond_signal` | the main loop gives a thread work that the guest may wait for |
 //!
-//! Idle time costs the host nothing, because an idle machine advances to the next deadline at once.
-//! The exception is a guest that may wait for the host's files: its idle time passes as in reality
-//! ([`super::devices`]).
+//! Idle time costs the host nothing, because an idle machine advances to the next deadline
+//! immediately. The exception is a guest that may wait for the host's files: its idle time passes
+//! in real time ([`super::devices`]).
 //!
 //! # Safety
 //! The caller of a function below must keep libc's contract for the function of this name.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! What each host thread is to the machine, and the clock that it reads.
+//! The role of each host thread in the machine, and the clock that it reads.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use super::inline::{machine, own_time};
 use crate::host;
 use crate::times::Times;
 
-/// The part that a host thread plays in the machine.
+/// The role of a host thread in the machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// A QEMU thread that does not use the guest's clocks.
@@ -20,7 +20,7 @@ pub enum Role {
 }
 
 thread_local! {
-    /// The calling thread's part.
+    /// The calling thread's role.
     pub static ROLE: Cell<Role> = const { Cell::new(Role::Other) };
     /// True from the halt of this thread's vCPU until it resumes.
     pub static ASLEEP: Cell<bool> = const { Cell::new(false) };
