@@ -187,12 +187,12 @@ static __always_inline void count_decide(struct task_struct *p, s32 cpu, struct 
 }
 
 /*
- * Drop an interval of a stable profile that a tick began: its end costs as much
- * as an interval, and the next run that is selected shows the same.
+ * Drop an interval that a tick began: its end costs as much as an interval. It
+ * is short where slices end at ticks, and would count as the task's last one.
  */
 static __always_inline void count_stop(struct cpu_ctx *cctx)
 {
-	if (cctx->run_stable && cctx->began_at_tick)
+	if (cctx->began_at_tick)
 		cctx->counting_pid = 0;
 }
 

@@ -87,6 +87,13 @@ impl Kernel {
         (0..self.cpus.len()).map(|cpu| unsafe { (*cpus.add(cpu)).stats[stat as usize] }).sum()
     }
 
+    /// Return the time in which the scheduler counted cycles [ns].
+    pub(crate) fn counted_ns(&self) -> u64 {
+        let cpus = self.unit().cpu_ctxs;
+        // SAFETY: as in `stat()`.
+        (0..self.cpus.len()).map(|cpu| unsafe { (*cpus.add(cpu)).seen_ns }).sum()
+    }
+
     /// Return the time [ns].
     #[must_use]
     pub fn now(&self) -> u64 {

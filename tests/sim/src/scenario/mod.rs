@@ -103,6 +103,7 @@ pub fn all() -> Vec<Scenario> {
         waits::light_beside_heavy(),
         waits::servers_over_caches(),
         waits::servers_over_mixed_caches(),
+        ticks::counted(),
         ticks::unticked(),
         ticks::unticked_pair(),
         ticks::unticked_on_a_slow_cpu(),

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Scenarios of CPUs of nohz_full: a single task runs there without a tick.
+//! Scenarios of ticks: what is counted between them, and CPUs of nohz_full, where a single task runs
+//! without one.
 
 use super::parts::{Scenario, busy, evenness, expect};
 use crate::case::{Case, Disturb, Disturbance};
+use crate::ffi;
 use crate::load::stacks;
 
 /// Ticks of a task that is alone for 10 s: its first slice has some, and one a second is the
@@ -25,6 +27,20 @@ fn late(tasks: usize, within: &[usize]) -> Case {
         last.start_ns = Some(COMES_NS);
     }
     case
+}
+
+/// New tasks whose slices are about as long as a tick. The CPUs' clocks must show: most of the time
+/// is counted, in intervals that are not just the remainders behind a tick.
+pub(super) fn counted() -> Scenario {
+    Scenario {
+        name: "counted",
+        case: busy("2P", &[stacks::COMPUTE; 40], 20),
+        check: |kernel| {
+            let (counted_ns, counts) = (kernel.counted_ns() as f64, kernel.stat(ffi::BIAS_STAT_COUNTED));
+            expect("share of the time that is counted", counted_ns / (2.0 * 2e9), 0.3, 1.0)?;
+            expect("mean counted interval [ms]", counted_ns / counts as f64 / 1e6, 0.5, 6.0)
+        },
+    }
 }
 
 /// A task is alone on its CPU until another one comes. A third one stays alone.
