@@ -17,9 +17,9 @@
  *
  * A switch costs as much to count after a brief run as after a long one. So a
  * run is counted when its task has run for a part of a slice since its last
- * interval, or for sample_every slices while its profile is stable. Windows then
- * take as much longer, until one differs. Of a stable profile, ticks count one
- * interval in TICKS_TOGETHER, but not the first.
+ * interval, or for sample_every slices while its profile is stable. Windows
+ * then take as much longer, until one differs. Of a stable profile, ticks count
+ * one interval in TICKS_TOGETHER, but not the first.
  *
  * If events outnumber counters, perf rotates groups at ticks, and counts are
  * scaled to the interval. All events are in one group, to cover the same part.

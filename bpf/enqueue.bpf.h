@@ -100,8 +100,8 @@ static __always_inline void enqueue_local(struct task_struct *p, u64 enq_flags)
 /*
  * Return true if a kthread preempts @p on @cpu, and @p is the next one there
  * after the kthread, which is in the local DSQ: no other task waits for @cpu or
- * is on its way. Real-time work may keep the kthread waiting, so a task that has
- * not run there, or that is enqueued again later, finds another CPU.
+ * is on its way. Real-time work may keep the kthread waiting. So a task that
+ * has not run there, or that is enqueued again later, finds another CPU.
  */
 static __always_inline bool waits_for_kthread(const struct task_struct *p, s32 cpu,
 					      const struct cpu_ctx *cctx)

@@ -4,9 +4,9 @@
  * CPUs that go offline and come online.
  *
  * Problem
- * A CPU that goes offline leaves the kernel's active mask. Then the kernel waits
- * for RCU, and only then it calls ops.cpu_offline. Meanwhile the CPU calls no
- * ops.dispatch. It idles, though tasks wait in its own DSQ. If one of them was
+ * A CPU that goes offline leaves the kernel's active mask. Then the kernel
+ * waits for RCU, and only then calls ops.cpu_offline. Meanwhile the CPU makes
+ * no call of ops.dispatch. It idles, though tasks wait in its own DSQ. If one of them was
  * preempted inside of rcu_read_lock(), RCU waits for it in turn. Searches take
  * the CPU for idle, and the kernel sends their tasks elsewhere.
  *

@@ -251,7 +251,7 @@ static __always_inline s32 find_idle(struct task_struct *p, s32 prev)
 	u32 tier = tier_of(prev);
 	s32 cpu;
 
-	/* Most wakeups end here. Only below the best tiers they need the bias. */
+	/* Most wakeups end here. Only below the best tiers, the bias counts. */
 	if (!tier || is_near_tier(tier) || prefers_slow(p)) {
 		cpu = claim_prev(p, prev, NEED_CORE);
 		if (cpu >= 0)

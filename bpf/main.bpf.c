@@ -222,8 +222,8 @@ void BPF_STRUCT_OPS(bias_dispatch, s32 cpu, struct task_struct *prev)
 }
 
 /*
- * Spinning locks yield again and again. Every YIELDS_TOGETHER yields, a waiting
- * task runs first, once and at any lag. If none waits, the task keeps its slice.
+ * Spinning locks yield repeatedly. Every YIELDS_TOGETHER yields, a waiting task
+ * runs first, once and at any lag. If none waits, the task keeps its slice.
  * A marked task yields where another CPU may suit it better.
  */
 bool BPF_STRUCT_OPS(bias_yield, struct task_struct *from, struct task_struct *to)

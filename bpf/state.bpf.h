@@ -44,7 +44,7 @@ volatile u64 window_instructions KNOB;	   /* size of a window */
 volatile u64 steal_lag_ns KNOB;		   /* lag at which a CPU steals */
 volatile u64 unfair_gap_ns KNOB;	   /* gap that overrules the speedup */
 volatile u32 max_unfairness_permille KNOB; /* ratio of equal tasks' progress */
-volatile u32 sample_every KNOB;		   /* slices between counted stable runs */
+volatile u32 sample_every KNOB;		   /* slices per counted stable run */
 volatile u32 gain_permille KNOB;	   /* difference worth a migration */
 /* A fixed band [permille]. It adapts if fixed_high is 0. */
 volatile u32 fixed_low KNOB;
@@ -214,7 +214,7 @@ struct task_ctx {
 	struct bias_window window; /* the open window */
 	u64 fast_ns;		   /* time on fast CPUs */
 	u64 slow_ns;		   /* time on slow CPUs */
-	u64 counted_exec_ns;	   /* sum_exec_runtime at its last interval's end */
+	u64 counted_exec_ns;	   /* sum_exec_runtime when last counted */
 	u32 spun;		   /* intervals until it counts as settled */
 	u32 reason;		   /* enum bias_reason */
 	u32 in_transit;		   /* migrated by request, has not run since */

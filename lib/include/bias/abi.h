@@ -23,7 +23,7 @@ struct bias_cpu_info {
 	u32 llc;
 	u32 node;	       /* NUMA node */
 	u16 known;	       /* 1 once described */
-	u16 nohz_full;	       /* 1 if the kernel stops its tick for a single task */
+	u16 nohz_full;	       /* 1 if a single task stops its tick */
 	u32 counters;	       /* bits of enum bias_counter that can be read */
 	u32 external_permille; /* stall cycles per 1000 external counts */
 	u32 internal_permille; /* the same for internal stalls */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Scenarios of ticks: what is counted between them, and CPUs of nohz_full, where a single task runs
-//! without one.
+//! Scenarios of ticks: what is counted between them, and CPUs of nohz_full, where a single task
+//! runs without one.
 
 use super::parts::{Scenario, busy, evenness, expect};
 use crate::case::{Case, Disturb, Disturbance};

@@ -26,14 +26,14 @@ impl Flood {
     /// Flood until `over`. Add the number of connections made to `made`.
     pub(super) fn run(mut self, clients: usize, over: &AtomicBool, made: &AtomicUsize) {
         while !over.load(Relaxed) {
-            made.fetch_add(self.go_on(clients), Relaxed);
+            made.fetch_add(self.misbehave(clients), Relaxed);
             std::thread::sleep(PAUSE);
         }
     }
 
     /// Connect or reconnect a part of the clients. Then let every client misbehave in its way.
     /// Return the number of new connections.
-    fn go_on(&mut self, clients: usize) -> usize {
+    fn misbehave(&mut self, clients: usize) -> usize {
         let mut made = 0;
         for _ in 0..clients.div_ceil(20) {
             // The oldest connection makes room for a new one.

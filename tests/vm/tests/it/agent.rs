@@ -13,7 +13,7 @@ fn scenario() -> Scenario {
 }
 
 #[test]
-fn scheduling_goes_on_without_the_agent_and_under_a_flood_and_ends_with_it() {
+fn scheduling_continues_without_the_agent_and_under_a_flood_and_ends_with_it() {
     let results = scenario().run("agent_control", &[&from_environment("BIAS_VM_STOP_S", 3).to_string()]);
     eprintln!("{:#}", results.json("control"));
     let mut expect = Expectations::default();

@@ -20,7 +20,7 @@ mod full {
     use super::*;
 
     #[test]
-    fn scheduling_goes_on_and_ages_are_right_when_the_clock_is_set() {
+    fn scheduling_continues_and_ages_are_right_when_the_clock_is_set() {
         let results = Scenario::plain("6.12", "SYM", 8, "").alone().run("clock_steps", &[]);
         let mut expect = Expectations::default();
         let mut earliest = 0.0;
@@ -31,7 +31,7 @@ mod full {
             earliest = age;
             let uptime = results.number(step, "/uptime_s");
             expect.at_most(&format!("{step}: time since the start [s]"), uptime, LONGEST_S);
-            expect.went_on(&results, step);
+            expect.kept_running(&results, step);
         }
         let complaints = results.text("complaints");
         expect.holds(&format!("the kernel does not complain: {complaints}"), complaints.is_empty());

@@ -32,7 +32,7 @@ fn relative(results: &Results, nth: usize) -> Vec<f64> {
 
 /// Fig 1 of [Reif20]: cores that differ by some percent.
 #[test]
-fn nearly_symmetric_cores_are_told_apart() {
+fn nearly_symmetric_cores_are_distinguished() {
     let results = percore("NEAR", "compute");
     let mut expect = Expectations::default();
     for (cpu, (found, due)) in relative(&results, 0).into_iter().zip([60, 58, 56, 54]).enumerate() {

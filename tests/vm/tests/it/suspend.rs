@@ -26,7 +26,7 @@ fn expect_as_before(expect: &mut Expectations, results: &Results, name: &str) {
         let age_s = (now_ms - change["at_ms"].as_f64().unwrap()) / 1000.0;
         expect.holds(&format!("{name}: a change is {age_s} s old"), (0.0..LONGEST_S).contains(&age_s));
     }
-    expect.went_on(results, name);
+    expect.kept_running(results, name);
 }
 
 /// Scenarios of `cargo xtask test --full`.

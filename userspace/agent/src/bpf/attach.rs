@@ -111,7 +111,7 @@ impl<'object> Attached<'object> {
         }
         info!("CPUs {back:?} came online: opening their counters again");
         match Topology::read() {
-            Ok(topology) => self.counters.open_anew(&back, &topology, &options.counting()),
+            Ok(topology) => self.counters.reopen(&back, &topology, &options.counting()),
             Err(error) => warn!("the counters stay closed: {error}"),
         }
         for cpu in back {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The running kernel side as recalibration and swaps need it: snapshots of the fields that CPUs
-//! publish, and the programs that the agent calls (`bpf/table.bpf.h`, `bpf/swap.bpf.h`). One of them
-//! replaces the capacity table in one step while the kernel side reads it.
+//! publish, and the programs that the agent calls (`bpf/table.bpf.h`, `bpf/swap.bpf.h`). One of
+//! them replaces the capacity table in one step while the kernel side reads it.
 //!
 //! # Limits
 //!

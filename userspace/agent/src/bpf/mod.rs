@@ -5,7 +5,8 @@
 //!
 //! # Invariants
 //!
-//! Only this module accesses the memory, maps and programs of the kernel side ([`crate::bpf::skel`]).
+//! Only this module accesses the memory, maps and programs of the kernel side
+//! ([`crate::bpf::skel`]).
 
 mod attach;
 mod calls;

@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! The control socket: requests of clients, and the answers of the daemon.
 //!
-//! [`protocol`] declares the requests and turns lines into them. [`server`] serves a few clients at a
-//! time and passes their requests to the main thread. [`status`] has the documents that answer.
+//! [`protocol`] declares the requests and turns lines into them. [`server`] serves clients in turn
+//! and passes their requests to the main thread. [`status`] has the documents that answer.
 
 mod client;
 mod protocol;

@@ -6,8 +6,8 @@
 //!
 //! Clients connect, stay silent, stop reading, flood and leave at any time. The data that they ask
 //! for belongs to the main thread. scx_stats' own server starts a thread for each client, without a
-//! limit, and reads lines of any length, so that clients exhaust the system. The umask alone decides
-//! which users may ask.
+//! limit, and reads lines of any length, so that clients exhaust the system. The umask alone
+//! decides which users may ask.
 //!
 //! # Approach
 //!
@@ -186,8 +186,8 @@ struct Share {
 }
 
 impl Share {
-    /// Charge the CPU time of this thread since the last call. Return how long clients have to wait,
-    /// None if they need not.
+    /// Charge the CPU time of this thread since the last call. Return how long clients have to
+    /// wait, None if they need not.
     fn pause(&mut self) -> Option<Duration> {
         let now = cpu_time();
         self.budget.charge(now.saturating_sub(std::mem::replace(&mut self.charged, now)));
@@ -318,8 +318,8 @@ fn may_ask(stream: &UnixStream) -> bool {
     getsockopt(stream, PeerCredentials).is_ok_and(|peer| peer.uid() == 0 || peer.uid() == own)
 }
 
-/// A client's connection: its socket, what it has sent and has not received yet, and the statistics that it
-/// received last.
+/// A client's connection: its socket, what it has sent and has not received yet, and the
+/// statistics that it received last.
 struct Connection {
     stream: UnixStream,
     input: Vec<u8>,

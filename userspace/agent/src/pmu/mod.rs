@@ -25,7 +25,7 @@
 //! this leaves out. In most cases it is the recovery after mispredicted branches, which then counts
 //! as execution.
 //!
-//! The kernel closes a CPU's events when the CPU goes offline. [`Counters::open_anew`] opens them
+//! The kernel closes a CPU's events when the CPU goes offline. [`Counters::reopen`] opens them
 //! when it comes back.
 //!
 //! # Invariants
@@ -129,13 +129,13 @@ impl Counters {
 
     /// Reopen the counters of CPUs that were offline, and run work that must move them. A CPU that
     /// is not in `topology`, because it went offline again, gets none.
-    pub fn open_anew(&mut self, cpus: &[u32], topology: &Topology, options: &Options) {
-        self.open_anew_by(&Perf, Path::new("/"), cpus, topology, options);
+    pub fn reopen(&mut self, cpus: &[u32], topology: &Topology, options: &Options) {
+        self.reopen_by(&Perf, Path::new("/"), cpus, topology, options);
         let lazy = Lazy::new(topology.llc_bytes);
         self.probe_by(&Perf, &|group| cpus.contains(&group.cpu).then(|| lazy.measure(group))?);
     }
 
-    fn open_anew_by(
+    fn reopen_by(
         &mut self,
         kernel: &dyn PerfOpener,
         root: &Path,

@@ -65,11 +65,11 @@ fn counters_reopen_on_cpus_that_come_back_and_not_on_offline_ones() {
         Topology { cpus, ..machine.topology.clone() }
     };
     // CPU 1 is offline again when the topology is read; CPU 2 came back.
-    counters.open_anew_by(&kernel, machine.root(), &[1, 2], &without(1), &Options::default());
+    counters.reopen_by(&kernel, machine.root(), &[1, 2], &without(1), &Options::default());
     assert_eq!(sources(&counters), "FUFF");
     assert!(counters.of(1).unwrap().source.reason().unwrap().contains("offline; bring it online"));
     assert_eq!((kernel.alive(), kernel.opened()[&2].len()), (12, 8));
-    counters.open_anew_by(&kernel, machine.root(), &[1], &machine.topology, &Options::default());
+    counters.reopen_by(&kernel, machine.root(), &[1], &machine.topology, &Options::default());
     assert_eq!((sources(&counters).as_str(), kernel.alive()), ("FFFF", 16));
 }
 

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 /// Back a claim of the documents by a run of `ab`
 ///
 /// Write docs/results/CLAIM.json with the run, all its settings and figures, and the samples beside
-/// it, in place of an earlier record. The run must be complete, and from a commit without changes of
-/// the scheduler or the machine. Then write the documents as `results` does.
+/// it, in place of an earlier record. The run must be complete, and from a commit without changes
+/// of the scheduler or the machine. Then write the documents as `results` does.
 #[derive(Debug, Args)]
 pub(super) struct RecordArgs {
     /// The run's directory

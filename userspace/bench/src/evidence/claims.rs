@@ -70,7 +70,8 @@ impl Claim {
         if self.id.is_empty() || !self.id.chars().all(plain) {
             return Err("its id may have lower-case letters, digits and dashes only".into());
         }
-        if !metric::METRICS.iter().any(|metric| metric.name == self.metric) && !self.ab.contains("--metric") {
+        let is_own = |name: &str| name == self.metric || name.ends_with('_') && self.metric.starts_with(name);
+        if !metric::METRICS.iter().any(|metric| is_own(metric.name)) {
             return Err(format!("there is no metric '{}'; `bias-bench list` shows them", self.metric));
         }
         if !(self.target.is_finite() && self.target > 0.0) {

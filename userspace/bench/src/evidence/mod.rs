@@ -3,12 +3,12 @@
 //! Claims of the documents, and the recorded runs behind them.
 //!
 //! # Problem
-//! A figure that is typed into a document outlives the code and the machine that gave it. Its reader
-//! can neither distrust it nor repeat it.
+//! A figure that is typed into a document outlives the code and the machine that gave it. Its
+//! reader can neither distrust it nor repeat it.
 //!
 //! # Approach
-//! `docs/claims.toml` lists the claims ([`claims`]), each with the comparison that decides it. A run
-//! keeps what it measured ([`crate::source`]). `bias-bench record` turns it into a record in
+//! `docs/claims.toml` lists the claims ([`claims`]), each with the comparison that decides it. A
+//! run keeps what it measured ([`crate::source`]). `bias-bench record` turns it into a record in
 //! `docs/results/`: the run, its plan, its rows, and the samples beside it ([`record`]).
 //! `bias-bench results` writes docs/results.md, and the figures in all other documents, from the
 //! records ([`pages`]).

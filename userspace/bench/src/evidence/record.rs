@@ -72,8 +72,8 @@ impl Record {
     /// Read the record of a claim, and verify it by its samples. Return None if there is no record.
     ///
     /// # Errors
-    /// The record was edited, has another schema, has no samples, or comes from an incomplete run or
-    /// a changed tree. The message names the file.
+    /// The record was edited, has another schema, has no samples, or comes from an incomplete run
+    /// or a changed tree. The message names the file.
     pub fn read(root: &Path, id: &str) -> Result<Option<Self>> {
         let (json, packed) = paths(root, id);
         if !json.exists() {

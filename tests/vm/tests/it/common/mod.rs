@@ -304,7 +304,7 @@ impl Expectations {
 
     /// Expect in the records of `look NAME` of common.sh that each busy task ran, and that scx_bias
     /// is still loaded.
-    pub fn went_on(&mut self, results: &Results, name: &str) {
+    pub fn kept_running(&mut self, results: &Results, name: &str) {
         let times = |file: String| -> Vec<u64> {
             results.text(&file).split_whitespace().map(|time| time.parse().unwrap()).collect()
         };
