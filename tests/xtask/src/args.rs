@@ -48,11 +48,26 @@ pub enum Command {
     Machines,
     /// Check formats, lints, prose and licences.
     Lint,
+    /// Measure claims of the documents again, and write the documents.
+    ///
+    /// Without names, this measures the claims that are stale, void or not measured, in the order
+    /// of docs/claims.toml. Commit all changes first: a record names the commit that was measured.
+    Remeasure(RemeasureArgs),
     /// Build packages of this tree, and print their paths.
     ///
     /// The packages have all files of `meson install`, and depend on the libraries of this system.
     /// DEBFULLNAME and DEBEMAIL name the maintainer.
     Package(PackageArgs),
+}
+
+/// Options of `cargo xtask remeasure`.
+#[derive(ClapArgs)]
+pub struct RemeasureArgs {
+    /// Claims of docs/claims.toml.
+    pub claims: Vec<String>,
+    /// Time in minutes after which no further claim is begun.
+    #[arg(long, value_name = "MINUTES")]
+    pub budget: Option<u64>,
 }
 
 /// Options of `cargo xtask package`.

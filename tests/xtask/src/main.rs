@@ -12,6 +12,7 @@ mod package_parts;
 mod packagers_build;
 mod passed;
 mod prose;
+mod remeasure;
 mod static_program;
 mod summary;
 mod test;
@@ -37,6 +38,7 @@ fn main() {
         args::Command::Kernel(args) => kernel(&args.names, consent),
         args::Command::Machines => machines(),
         args::Command::Lint => lint::run(),
+        args::Command::Remeasure(args) => remeasure::run(args, consent),
         args::Command::Package(args) => package::run(&args.kinds),
     };
     exit(code.unwrap_or_else(|error| {

@@ -13,7 +13,7 @@
 //! * measurements: [`measure`], [`solo`], [`mix`], [`once`], [`ratio`], [`pingpong`],
 //!   [`cost`], [`demo`], and the comparison of schedulers, [`ab`]. Each takes options that the
 //!   command line fills, and returns a serialisable report. [`evidence`] backs the documents'
-//!   claims with recorded comparisons of a tree ([`source`]). [`cli`] is the command line.
+//!   claims with recorded comparisons of a tree ([`tree`]). [`cli`] is the command line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod ab;
@@ -38,9 +38,10 @@ pub mod ratio;
 pub mod sched;
 pub mod shared;
 pub mod solo;
-pub mod source;
+
 pub mod spec;
 pub mod task;
+pub mod tree;
 pub mod work;
 
 pub use error::{Error, Result};

@@ -37,7 +37,7 @@ impl fmt::Display for Digests {
 
 /// The tree that a run measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
+pub struct Tree {
     /// Date of the start, in UTC.
     pub date: String,
     /// Commit of the tree.
@@ -51,7 +51,7 @@ pub struct Source {
     pub digests: Digests,
 }
 
-impl Source {
+impl Tree {
     /// Describe the repository that `directory` belongs to. Return None outside of a repository of
     /// scx_bias, or without git.
     pub fn of(directory: &Path) -> Option<Self> {
@@ -162,16 +162,16 @@ mod tests {
     }
 
     #[test]
-    fn this_tree_has_a_source_and_others_have_none() {
+    fn a_repository_of_scx_bias_is_described_and_no_other() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = root(here).unwrap();
-        let digests = Source::digests(&root).unwrap();
+        let digests = Tree::digests(&root).unwrap();
         assert!(digests.scheduler != digests.machine && digests.machine.len() == 16);
         // An archive of the tree has no commit.
-        if let Some(source) = Source::of(here) {
-            assert!(source.commit.len() >= 9 && source.date.len() == 10, "{source:?}");
-            assert_eq!(source.digests, digests);
+        if let Some(tree) = Tree::of(here) {
+            assert!(tree.commit.len() >= 9 && tree.date.len() == 10, "{tree:?}");
+            assert_eq!(tree.digests, digests);
         }
-        assert_eq!(Source::of(Path::new("/")), None);
+        assert_eq!(Tree::of(Path::new("/")), None);
     }
 }

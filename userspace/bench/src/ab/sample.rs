@@ -19,7 +19,7 @@
 //! The cells that a block must have are derived from the samples. A block without any sample of an
 //! arm is still valid. That arm has failed and was dropped, but the pairs of the other arms count.
 
-use crate::source::Source;
+use crate::tree::Tree;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -114,7 +114,7 @@ pub struct Run {
     pub host: Host,
     /// Tree that was measured. None outside of a git repository of scx_bias.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<Source>,
+    pub tree: Option<Tree>,
     /// Command line that repeats the run.
     pub command: String,
     /// Gate of the run, if it has one.
@@ -148,7 +148,7 @@ impl Default for Run {
             emulated: false,
             kernel: String::new(),
             host: Host::default(),
-            source: None,
+            tree: None,
             command: String::new(),
             gate: None,
             complete: false,

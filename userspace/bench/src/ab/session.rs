@@ -29,7 +29,7 @@ use super::runner::{BUDGET_USED, BootProgress, Job, Outcome};
 use super::sample::{self, Host, Run, RunCell};
 use super::store::{self, Store};
 use super::vm::Vm;
-use crate::source::Source;
+use crate::tree::Tree;
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -248,7 +248,7 @@ fn describe(options: &SessionOptions) -> Result<Run> {
         emulated: options.vm.as_ref().is_some_and(|vm| vm.emulation),
         kernel: options.vm.as_ref().map_or_else(release, |vm| vm.kernel.clone()),
         host: host(),
-        source: Source::of(Path::new(".")),
+        tree: Tree::of(Path::new(".")),
         command: options.command.clone(),
         ..Run::default()
     })
@@ -314,7 +314,7 @@ fn of_run(run: &Run) -> Vec<Named> {
         ("seed", run.seed.to_string()),
         ("stretch", run.stretch.to_string()),
         ("dead zone", run.dead_zone.to_string()),
-        ("code", run.source.as_ref().map_or_else(String::new, |source| source.digests.to_string())),
+        ("code", run.tree.as_ref().map_or_else(String::new, |tree| tree.digests.to_string())),
     ]
 }
 

@@ -4,8 +4,8 @@
 //!
 //! A mark is `<!--=CLAIM.FIGURE-->text<!--/-->`, which readers see as the text alone.
 
-use super::record::RECORDS;
-use super::{Backed, Evidence};
+use super::record::{RECORDS, Record};
+use super::standing::{Backed, Evidence};
 use crate::ab::report::{Row, format};
 use crate::ab::stats::Verdict;
 use crate::{Error, Result};
@@ -93,7 +93,7 @@ fn figure(backed: &Backed, name: &str) -> std::result::Result<String, String> {
         "against" => run.baseline.clone(),
         "machine" => run.machine.clone(),
         "kernel" => run.kernel.clone(),
-        "date" => record.source().map(|source| source.date.clone()).unwrap_or_default(),
+        "date" => record.tree().map(|tree| tree.date.clone()).unwrap_or_default(),
         _ => return Err(format!("'{}.{name}' is no figure of a record", claim.id)),
     })
 }
@@ -111,12 +111,13 @@ fn results(evidence: &Evidence) -> String {
     let mut text = format!(
         "# Results\n\n\
          `bias-bench results` writes this page from [claims.toml](claims.toml) and the records in\n\
-         [results](results). Do not edit it.\n\n\
-         * **What is claimed**: each row compares scx_bias with another scheduler by a metric. The change is\n  \
-           the median of all blocks, with its 95 % interval. Losses and missed targets come first.\n\
-         * **How to distrust it**: a record has the run with every setting, the commit, and the raw samples. It\n  \
-           is read only if the samples give its figures again. A claim is *stale* if the scheduler has changed\n  \
-           since, and *void* if the emulated machine has. All figures are from that machine, none from silicon.\n\
+         `docs/results/`. Do not edit it.\n\n\
+         * **What is claimed**: each row compares scx_bias with another scheduler by a metric. The change\n  \
+           is the median of all blocks, with its 95 % interval. Losses and missed targets come first.\n\
+         * **How to distrust it**: a record has the run with every setting, the commit, and the raw\n  \
+           samples. It is read only if the samples give its figures again. A claim is *stale* if the\n  \
+           scheduler has changed since, and *void* if the emulated machine has. All figures are from\n  \
+           that machine, none from silicon.\n\
          * **How to repeat it**: `cargo xtask remeasure CLAIM`, or the command below the row.\n\n\
          ## Headlines\n\n"
     );
@@ -134,18 +135,18 @@ fn results(evidence: &Evidence) -> String {
         let _ = write!(text, "\n## {question}\n\n{}", table(of.clone()));
         for backed in of {
             let Backed { claim, record, .. } = backed;
-            let _ = write!(text, "\n`{}`: `bias-bench ab {} --out DIR`.\n", claim.id, claim.ab);
+            let _ = write!(text, "\n`{}`:\n\n    bias-bench ab {} --out DIR\n", claim.id, claim.ab);
             if let Some(record) = record {
                 let run = &record.report.run;
-                let source = record.source().cloned().unwrap_or_default();
+                let tree = record.tree().cloned().unwrap_or_default();
                 let _ = writeln!(
                     text,
-                    "{} boots of {} blocks, seed {}, commit {}, QEMU {}: [record]({}/{}.json).",
+                    "\n{} boots of {} blocks, seed {}, commit {}, QEMU {}: [record]({}/{}.json).",
                     run.boots,
                     run.blocks,
                     run.seed,
-                    source.commit,
-                    source.qemu,
+                    tree.commit,
+                    tree.qemu,
                     RECORDS.trim_start_matches("docs/"),
                     claim.id
                 );
@@ -191,7 +192,7 @@ fn table(mut claims: Vec<&Backed>) -> String {
             target(claim.target),
             run.machine,
             run.kernel,
-            record.source().map(|source| source.date.clone()).unwrap_or_default(),
+            record.tree().map(|tree| tree.date.clone()).unwrap_or_default(),
         );
     }
     text
@@ -201,7 +202,7 @@ fn target(ratio: f64) -> String {
     change(ratio)
 }
 
-fn decided(backed: &Backed) -> Option<(&super::record::Record, &Row)> {
+fn decided(backed: &Backed) -> Option<(&Record, &Row)> {
     let record = backed.record.as_ref()?;
     Some((record, record.row(&backed.claim).ok()?))
 }
@@ -231,15 +232,16 @@ pub fn write(evidence: &Evidence) -> Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{Record, tests::example};
-    use super::super::{Backed, Standing};
     use super::*;
+    use crate::evidence::claims::Claim;
+    use crate::evidence::record::tests::example;
+    use crate::evidence::standing::Standing;
 
     fn evidence(root: &Path) -> Evidence {
         let run = root.join("run");
         let claim = example(&run);
         let record = Record::make(root, &claim, &run).unwrap();
-        let missing = super::super::claims::Claim { id: "later".into(), ..claim.clone() };
+        let missing = Claim { id: "later".into(), ..claim.clone() };
         let claims = vec![
             Backed { claim: missing, record: None, standing: Standing::Unmeasured },
             Backed { claim, record: Some(record), standing: Standing::Stale },
@@ -281,5 +283,21 @@ mod tests {
         let row = page.lines().find(|line| line.contains("+10.0 %")).unwrap();
         assert!(row.contains("stale") && row.contains("2F2S") && row.contains("2026-01-02"), "{row}");
         assert!(!row.contains("missed") && page.contains("commit abcdef012"), "{page}");
+    }
+
+    /// The documents must show what was recorded, and no headline may be void.
+    #[test]
+    fn the_documents_show_the_recorded_figures() {
+        let evidence = Evidence::read(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let pages = render(&evidence).unwrap().into_iter().filter(|page| page.differs);
+        let differing: Vec<PathBuf> = pages.map(|page| page.path).collect();
+        assert!(differing.is_empty(), "run `bias-bench results`: {differing:?}");
+        let is_void = |backed: &&Backed| backed.claim.headline && backed.standing == Standing::Void;
+        let void: Vec<&str> =
+            evidence.claims.iter().filter(is_void).map(|backed| backed.claim.id.as_str()).collect();
+        assert!(
+            void.is_empty(),
+            "the machine changed since this was measured; run `cargo xtask remeasure`: {void:?}"
+        );
     }
 }

@@ -2,13 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Records: a run of `bias-bench ab` that backs a claim, with its samples.
 
-use super::Standing;
 use super::claims::{CLAIMS_FILE, Claim};
 use crate::ab::plan::Plan;
 use crate::ab::report::{Report, Row};
 use crate::ab::sample::Sample;
 use crate::ab::store::{self, SAMPLES_FILE};
-use crate::source::{Digests, Source};
+use crate::tree::Tree;
 use crate::{Error, Result, files};
 use ruzstd::decoding::StreamingDecoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
@@ -48,7 +47,7 @@ impl Record {
     /// Record the run in `directory` for a claim, in place of an earlier record.
     ///
     /// # Errors
-    /// The run is incomplete, is not the claim's, has no clean source, or nothing can be written.
+    /// The run is incomplete, not the claim's, or of a changed tree, or it cannot be written.
     pub fn make(root: &Path, claim: &Claim, directory: &Path) -> Result<Self> {
         let plan = Plan::read(&directory.join(store::PLAN_FILE))?;
         let report = Report { series: Vec::new(), ..Report::from_dir(directory)? };
@@ -103,20 +102,20 @@ impl Record {
     }
 
     /// Return the tree that was measured.
-    pub fn source(&self) -> Option<&Source> {
-        self.report.run.source.as_ref()
+    pub fn tree(&self) -> Option<&Tree> {
+        self.report.run.tree.as_ref()
     }
 
     /// Return the reason why this run backs no claim.
     fn check(&self) -> std::result::Result<(), String> {
-        match self.source() {
+        match self.tree() {
             _ if !self.report.run.complete => {
                 Err("the run is not complete; continue it with --resume".into())
             }
             None => Err("the run has no commit; measure in a git repository of scx_bias".into()),
-            Some(source) if source.dirty => Err(format!(
+            Some(tree) if tree.dirty => Err(format!(
                 "the tree differed from commit {}; commit the changes and measure again",
-                source.commit
+                tree.commit
             )),
             Some(_) => Ok(()),
         }
@@ -136,18 +135,6 @@ impl Record {
                 claim.id,
                 rows.len()
             ))),
-        }
-    }
-
-    /// Return the standing of the record in a tree with these digests.
-    pub fn standing(&self, now: &Digests) -> Standing {
-        match self.source() {
-            None => Standing::Void,
-            Some(source) if source.digests.machine != now.machine && self.report.run.emulated => {
-                Standing::Void
-            }
-            Some(source) if source.digests.scheduler != now.scheduler => Standing::Stale,
-            Some(_) => Standing::Current,
         }
     }
 }
@@ -176,8 +163,9 @@ pub(super) mod tests {
         );
         let plan =
             Plan::parse("arms = ['default', 'scx_bias']\nblocks = 4\n[[cells]]\nworkload = '2compute'\n");
+        fs::create_dir_all(directory).unwrap();
         plan.unwrap().write(&directory.join(store::PLAN_FILE)).unwrap();
-        let source = Source { date: "2026-01-02".into(), commit: "abcdef012".into(), ..Source::default() };
+        let tree = Tree { date: "2026-01-02".into(), commit: "abcdef012".into(), ..Tree::default() };
         let run = Run {
             arms: ["default", "scx_bias"].map(String::from).into(),
             boots: 3,
@@ -187,7 +175,7 @@ pub(super) mod tests {
             emulated: true,
             machine: "2F2S".into(),
             kernel: "6.12".into(),
-            source: Some(source),
+            tree: Some(tree),
             ..Run::default()
         };
         let mut store = store::Store::create(directory, &run).unwrap();
@@ -202,7 +190,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_record_is_read_back_and_knows_its_standing() {
+    fn a_record_is_read_back() {
         let root = tempfile::tempdir().unwrap();
         let run = root.path().join("run");
         let claim = example(&run);
@@ -214,14 +202,10 @@ pub(super) mod tests {
         );
         let row = record.row(&claim).unwrap();
         assert!(claim.is_met(row) && row.change.low.is_some(), "{row:?}");
-        let digests =
-            |scheduler: &str, machine: &str| Digests { scheduler: scheduler.into(), machine: machine.into() };
-        let standings = [("", ""), ("x", ""), ("x", "y")].map(|(s, m)| record.standing(&digests(s, m)));
-        assert_eq!(standings, [Standing::Current, Standing::Stale, Standing::Void]);
     }
 
     #[test]
-    fn what_cannot_be_trusted_is_refused_by_name() {
+    fn untrustworthy_records_are_refused_by_name() {
         let root = tempfile::tempdir().unwrap();
         let run = root.path().join("run");
         let claim = example(&run);
@@ -229,7 +213,7 @@ pub(super) mod tests {
         for (from, to, said) in [
             ("\"complete\": true", "\"complete\": false", "not complete"),
             ("\"dirty\": false", "\"dirty\": true", "differed from commit abcdef012"),
-            ("\"source\"", "\"other\"", "no commit"),
+            ("\"tree\"", "\"other\"", "no commit"),
             ("2compute", "3compute", "0 rows"),
         ] {
             let text = if from == "2compute" { described.clone() } else { described.replace(from, to) };
