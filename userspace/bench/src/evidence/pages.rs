@@ -108,7 +108,7 @@ fn with_unit(value: Option<f64>, unit: &str) -> String {
 
 /// Return the text of docs/results.md.
 fn results(evidence: &Evidence) -> String {
-    let mut text = format!(
+    let mut text = String::from(
         "# Results\n\n\
          `bias-bench results` writes this page from [claims.toml](claims.toml) and the records in\n\
          `docs/results/`. Do not edit it.\n\n\
@@ -119,7 +119,7 @@ fn results(evidence: &Evidence) -> String {
            scheduler has changed since, and *void* if the emulated machine has. All figures are from\n  \
            that machine, none from silicon.\n\
          * **How to repeat it**: `cargo xtask remeasure CLAIM`, or the command below the row.\n\n\
-         ## Headlines\n\n"
+         ## Headlines\n\n",
     );
     let headlines: Vec<&Backed> = evidence.claims.iter().filter(|backed| backed.claim.headline).collect();
     text += &table(headlines);
