@@ -50,7 +50,8 @@ impl Record {
     /// The run is incomplete, not the claim's, or of a changed tree, or it cannot be written.
     pub fn make(root: &Path, claim: &Claim, directory: &Path) -> Result<Self> {
         let plan = Plan::read(&directory.join(store::PLAN_FILE))?;
-        let report = Report { series: Vec::new(), ..Report::from_dir(directory)? };
+        let mut report = Report { series: Vec::new(), ..Report::from_dir(directory)? };
+        report.run.command = without_directory(&report.run.command);
         let record = Self { schema: RECORD_SCHEMA.into(), claim: claim.id.clone(), plan, report };
         let refused = |why: String| Error::Usage(format!("{}: {why}", directory.display()));
         record.check().map_err(refused)?;
@@ -139,6 +140,13 @@ impl Record {
     }
 }
 
+/// Return a command without the directory of its output, which says nothing elsewhere.
+fn without_directory(command: &str) -> String {
+    let Some((before, after)) = command.split_once("--out ") else { return command.to_owned() };
+    let rest = after.split_once(' ').map_or_else(String::new, |(_, rest)| format!(" {rest}"));
+    format!("{before}--out DIR{rest}")
+}
+
 /// Read packed samples.
 fn unpack(path: &Path) -> std::result::Result<Vec<Sample>, String> {
     let packed = fs::read(path).map_err(|e| e.to_string())?;
@@ -175,6 +183,7 @@ pub(super) mod tests {
             emulated: true,
             machine: "2F2S".into(),
             kernel: "6.12".into(),
+            command: format!("bias-bench ab --out {} --seed 1", directory.display()),
             tree: Some(tree),
             ..Run::default()
         };
@@ -200,6 +209,7 @@ pub(super) mod tests {
             Record::read(root.path(), "mix").unwrap().unwrap().report.json().unwrap(),
             record.report.json().unwrap()
         );
+        assert_eq!(record.report.run.command, "bias-bench ab --out DIR --seed 1");
         let row = record.row(&claim).unwrap();
         assert!(claim.is_met(row) && row.change.low.is_some(), "{row:?}");
     }
