@@ -90,7 +90,8 @@ fn expect_entry(
 fn expect_mix(expect: &mut Expectations, results: &Results) {
     let (slow, fast) = ((FAST / THROTTLED, "slow"), (1.0, "fast"));
     let computing = |name| on_fast(results, name, &["compute1", "compute2"]);
-    expect.at_least("mix.before: fast CPUs that compute", computing("mix.before"), 1.6);
+    // In the second that is looked at, tasks may still exchange CPUs.
+    expect.at_least("mix.before: fast CPUs that compute", computing("mix.before"), 1.4);
     expect_entry(expect, results, "mix.down", 0, slow);
     // One fast CPU is left.
     expect.at_least("mix.down: fast CPUs that compute", computing("mix.down"), 0.75);
