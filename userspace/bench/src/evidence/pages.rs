@@ -94,7 +94,7 @@ fn figure(backed: &Backed, name: &str) -> std::result::Result<String, String> {
         "machine" => run.machine.clone(),
         "kernel" => run.kernel.clone(),
         "date" => record.tree().map(|tree| tree.date.clone()).unwrap_or_default(),
-        _ => return Err(format!("'{}.{name}' is no figure of a record", claim.id)),
+        _ => return Err(format!("'{}.{name}' is not a figure of a record", claim.id)),
     })
 }
 
@@ -172,7 +172,7 @@ fn table(mut claims: Vec<&Backed>) -> String {
                 "| {}: {} | - | - | {} | - | - | {standing} |",
                 claim.says,
                 claim.metric,
-                target(claim.target)
+                change(claim.target)
             );
             continue;
         };
@@ -189,17 +189,13 @@ fn table(mut claims: Vec<&Backed>) -> String {
             row.change.ratio.map_or_else(|| "?".into(), change),
             row.change.low.map_or_else(|| "?".into(), change),
             row.change.high.map_or_else(|| "?".into(), change),
-            target(claim.target),
+            change(claim.target),
             run.machine,
             run.kernel,
             record.tree().map(|tree| tree.date.clone()).unwrap_or_default(),
         );
     }
     text
-}
-
-fn target(ratio: f64) -> String {
-    change(ratio)
 }
 
 fn decided(backed: &Backed) -> Option<(&Record, &Row)> {
@@ -263,7 +259,7 @@ mod tests {
         for (wrong, said) in [
             ("<!--=mix.change-->x", "no end"),
             ("<!--=mix-->x<!--/-->", "no figure"),
-            ("<!--=mix.size-->x<!--/-->", "no figure of a record"),
+            ("<!--=mix.size-->x<!--/-->", "not a figure of a record"),
             ("<!--=mux.change-->x<!--/-->", "no claim 'mux'"),
         ] {
             assert!(fill(wrong, &evidence).unwrap_err().contains(said), "{wrong}");

@@ -56,7 +56,7 @@ pub struct Backed {
     pub standing: Standing,
 }
 
-/// The repository with the claims, and all of them.
+/// A repository and all its claims.
 #[derive(Debug)]
 pub struct Evidence {
     /// Root of the repository.
@@ -73,7 +73,7 @@ impl Evidence {
     /// message names the file.
     pub fn read(directory: &Path) -> Result<Self> {
         let root = tree::root(directory)
-            .ok_or_else(|| Error::Usage("this is no repository of scx_bias; run it in one".into()))?;
+            .ok_or_else(|| Error::Usage("this is not a repository of scx_bias; run it in one".into()))?;
         let now = Tree::digests(&root)?;
         let claims = claims::parse(&files::read_small_file(&root.join(CLAIMS_FILE), claims::MAX_BYTES)?)?;
         let back = |claim: Claim| {
@@ -91,7 +91,7 @@ impl Evidence {
     /// Return the claim with this name.
     ///
     /// # Errors
-    /// There is none. The message lists all.
+    /// No claim has this name. The message lists all names.
     pub fn claim(&self, id: &str) -> Result<&Backed> {
         self.claims.iter().find(|backed| backed.claim.id == id).ok_or_else(|| {
             let known: Vec<&str> = self.claims.iter().map(|backed| backed.claim.id.as_str()).collect();
