@@ -7,51 +7,74 @@
 //! its figures compare. A page that is written by hand repeats figures, and its counts go stale.
 //!
 //! # Approach
-//! One file, `papers.toml`, holds an entry for each item, with the recorded values. A text
-//! shows a value where its name stands in braces. The page is made from the file.
+//! One file, `papers.toml`, holds an entry for each item. It keeps two questions apart: does the
+//! project have the mechanism, and what became of the published figures. A text shows a value
+//! where its name stands in braces, and a figure of a record where `{CLAIM.FIGURE}` stands.
 //!
 //! # Invariants
 //! A test compares `docs/papers.md` with the page. Each value is shown, and each name in braces has
-//! a value. An item that does not work names what it needs.
+//! a value. An item without its mechanism names what it needs. A figure counts as reproduced only
+//! by a record with an interval ([`bias_bench::evidence`]).
+//!
+//! # Limits
+//! Values without a record were typed. The sign of a published figure is compared by people.
 
+use bias_bench::evidence::{Evidence, pages};
 use bias_bench::options::Printable;
 use bias_bench::{Error, Result, files};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Largest file that is read [bytes].
 const MAX_FILE_BYTES: u64 = 1 << 20;
+/// Fewest blocks of a record that shows a published figure.
+const ENOUGH_BLOCKS: usize = 6;
 
 /// Options of `papers`.
 #[derive(Debug, Clone, Args)]
 pub struct PapersOptions {
-    /// File with the items and the recorded values
+    /// File with the items and their values
     #[arg(default_value = "userspace/replay/papers.toml")]
     file: PathBuf,
 }
 
-/// State of an item in the project.
+/// What the project has of an item's mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum PaperState {
+pub enum Mechanism {
     /// A command or a test shows it.
     Works,
-    /// A part works, or nothing measures it.
+    /// A part works.
     Partly,
     /// Nothing of it exists.
     Missing,
-    /// The emulated machine cannot show it.
-    Hardware,
     /// The design has something else in its place.
     Replaced,
 }
 
-impl PaperState {
-    /// All states.
-    pub const ALL: [Self; 5] = [Self::Works, Self::Partly, Self::Missing, Self::Hardware, Self::Replaced];
+/// What became of an item's published figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Replay {
+    /// A record has the figure, within its interval.
+    Agrees,
+    /// A record has an effect of the same sign.
+    SameSign,
+    /// The effect is absent, or has the other sign.
+    Opposite,
+    /// The emulated machine was given the paper's value, and shows it.
+    ModelCheck,
+    /// Something else was measured: other programs, loads or machines.
+    StandIn,
+    /// No recorded run shows it.
+    NotRun,
+}
+
+impl Mechanism {
+    const ALL: [Self; 4] = [Self::Works, Self::Partly, Self::Missing, Self::Replaced];
 
     /// Return the name on the page.
     pub const fn name(self) -> &'static str {
@@ -59,9 +82,30 @@ impl PaperState {
             Self::Works => "works",
             Self::Partly => "partly",
             Self::Missing => "missing",
-            Self::Hardware => "hardware",
             Self::Replaced => "replaced",
         }
+    }
+}
+
+impl Replay {
+    const ALL: [Self; 6] =
+        [Self::Agrees, Self::SameSign, Self::Opposite, Self::ModelCheck, Self::StandIn, Self::NotRun];
+
+    /// Return the name on the page.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Agrees => "agrees",
+            Self::SameSign => "same sign",
+            Self::Opposite => "opposite",
+            Self::ModelCheck => "model check",
+            Self::StandIn => "stand-in",
+            Self::NotRun => "not run",
+        }
+    }
+
+    /// Return true if only a record can show it.
+    const fn needs_record(self) -> bool {
+        matches!(self, Self::Agrees | Self::SameSign)
     }
 }
 
@@ -94,10 +138,11 @@ pub struct PaperRow {
     /// The paper's value or statement.
     #[serde(default)]
     pub published: String,
-    /// The project's value or mechanism. `{NAME}` stands for a recorded value.
+    /// The project's value or mechanism. `{NAME}` stands for a value, `{CLAIM.FIGURE}` for a figure of
+    /// a record.
     #[serde(default)]
     pub ours: String,
-    /// Recorded values by name.
+    /// Values by name.
     #[serde(default)]
     pub values: BTreeMap<String, f64>,
     /// Command or test that shows it.
@@ -106,46 +151,76 @@ pub struct PaperRow {
     /// Reason for a difference from the paper, or what the item needs to work.
     #[serde(default)]
     pub why: String,
-    /// State of the item in the project.
-    pub state: PaperState,
-}
-
-impl PapersFile {
-    /// Check that the file has no contradictions.
-    fn check(&self) -> std::result::Result<(), String> {
-        self.paper.iter().flat_map(|paper| &paper.row).try_for_each(PaperRow::check)
-    }
+    /// What the project has of the mechanism.
+    pub mechanism: Mechanism,
+    /// What became of the published figures. None if the paper has none for this item.
+    pub replay: Option<Replay>,
+    /// Claim whose record shows the figures (docs/claims.toml).
+    #[serde(default)]
+    pub record: String,
 }
 
 impl PaperRow {
-    /// Return the project's value with the recorded values in place of their names.
-    pub fn ours(&self) -> std::result::Result<String, String> {
+    /// Put the values, and figures of records, in place of their names.
+    fn fill(&mut self, evidence: &Evidence) -> std::result::Result<(), String> {
         let mut parts = self.ours.split('{');
         let mut out = parts.next().unwrap_or_default().to_owned();
         for part in parts {
             let (name, rest) =
                 part.split_once('}').ok_or_else(|| format!("'{}': a brace has no end", self.item))?;
-            let value =
-                self.values.get(name).ok_or_else(|| format!("'{}': {name} has no value", self.item))?;
-            out += &format!("{value}{rest}");
+            out += &match (name.split_once('.'), self.values.get(name)) {
+                (Some((claim, wanted)), _) => {
+                    pages::figure(evidence.claim(claim).map_err(|e| e.to_string())?, wanted)?
+                }
+                (None, Some(value)) => value.to_string(),
+                (None, None) => return Err(format!("'{}': {name} has no value", self.item)),
+            };
+            out += rest;
         }
-        Ok(out)
+        self.ours = out;
+        Ok(())
     }
 
-    fn check(&self) -> std::result::Result<(), String> {
+    fn check(&self, evidence: &Evidence) -> std::result::Result<(), String> {
         let item = &self.item;
         let texts = [item, &self.published, &self.ours, &self.command, &self.why];
         if texts.iter().any(|text| text.contains(['\n', '|'])) {
             return Err(format!("'{item}': a text has a line break or a bar"));
         }
-        self.ours()?;
         if let Some(name) = self.values.keys().find(|name| !self.ours.contains(&format!("{{{name}}}"))) {
             return Err(format!("'{item}': the value {name} is not shown"));
         }
-        match self.state {
-            PaperState::Works if self.command.is_empty() => Err(format!("'{item}' works and has no command")),
-            PaperState::Works | PaperState::Replaced => Ok(()),
-            _ if self.why.is_empty() => Err(format!("'{item}' does not say what is needed")),
+        match self.mechanism {
+            Mechanism::Works if self.command.is_empty() => {
+                return Err(format!("'{item}' works and has no command"));
+            }
+            Mechanism::Works if self.why.contains("not measured") => {
+                return Err(format!("'{item}' works and was not measured"));
+            }
+            Mechanism::Partly | Mechanism::Missing if self.why.is_empty() => {
+                return Err(format!("'{item}' does not say what is needed"));
+            }
+            _ => {}
+        }
+        match self.replay {
+            Some(Replay::Opposite) if self.why.is_empty() => Err(format!("'{item}' does not say why")),
+            Some(replay) if replay.needs_record() => self.check_record(evidence, replay),
+            _ => Ok(()),
+        }
+    }
+
+    /// Return an error unless a record of enough blocks shows the figures.
+    fn check_record(&self, evidence: &Evidence, replay: Replay) -> std::result::Result<(), String> {
+        let fails = |why: &str| Err(format!("'{}' needs a record for '{}': {why}", self.item, replay.name()));
+        if self.record.is_empty() {
+            return fails("it names no claim");
+        }
+        let backed = evidence.claim(&self.record).map_err(|e| e.to_string())?;
+        let Some(record) = &backed.record else { return fails("the claim is not measured") };
+        let row = record.row(&backed.claim).map_err(|e| e.to_string())?;
+        match (row.change.low, row.blocks) {
+            (None, _) => fails("it has no interval"),
+            (_, blocks) if blocks < ENOUGH_BLOCKS => fails("it has too few blocks"),
             _ => Ok(()),
         }
     }
@@ -156,30 +231,48 @@ impl PaperRow {
 pub struct PapersPage {
     /// Format of this document.
     pub schema: &'static str,
-    /// Number of items that work.
-    pub working: usize,
-    /// Number of all items.
-    pub all: usize,
-    /// Content of the file.
-    #[serde(flatten)]
-    pub content: PapersFile,
+    /// The papers in their order on the page, with figures in place of their names.
+    pub paper: Vec<Paper>,
 }
 
 /// Read the file and check it.
 pub fn run(options: &PapersOptions) -> Result<PapersPage> {
     let text = files::read_small_file(&options.file, MAX_FILE_BYTES)?;
-    PapersPage::of(&text).map_err(|why| Error::Usage(format!("{}: {why}", options.file.display())))
+    let evidence = Evidence::read(Path::new("."))?;
+    PapersPage::of(&text, &evidence).map_err(|why| Error::Usage(format!("{}: {why}", options.file.display())))
 }
 
 impl PapersPage {
     /// Make the page from the text of the file.
-    pub fn of(text: &str) -> std::result::Result<Self, String> {
-        let content: PapersFile =
+    pub fn of(text: &str, evidence: &Evidence) -> std::result::Result<Self, String> {
+        let mut content: PapersFile =
             toml::from_str(text).map_err(|error| error.to_string().trim().replace('\n', "; "))?;
-        content.check()?;
-        let rows = || content.paper.iter().flat_map(|paper| &paper.row);
-        let working = rows().filter(|row| row.state == PaperState::Works).count();
-        Ok(PapersPage { schema: "bias-bench.papers/1", working, all: rows().count(), content })
+        for row in content.paper.iter_mut().flat_map(|paper| &mut paper.row) {
+            row.check(evidence)?;
+            row.fill(evidence)?;
+        }
+        Ok(Self { schema: "bias-replay.papers/2", paper: content.paper })
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &PaperRow> {
+        self.paper.iter().flat_map(|paper| &paper.row)
+    }
+
+    /// Return how many items have each mechanism and each end of their figures, in two sentences.
+    fn counts(&self) -> String {
+        let figures = self.rows().filter(|row| row.replay.is_some()).count();
+        let mechanism = |state: Mechanism| {
+            format!("{} {}", self.rows().filter(|row| row.mechanism == state).count(), state.name())
+        };
+        let replay = |state: Replay| {
+            format!("{} {}", self.rows().filter(|row| row.replay == Some(state)).count(), state.name())
+        };
+        format!(
+            "**Mechanisms, {} items**: {}.\n\n**Replay, {figures} items with published figures**: {}.\n",
+            self.rows().count(),
+            Mechanism::ALL.map(mechanism).join(", "),
+            Replay::ALL.map(replay).join(", ")
+        )
     }
 }
 
@@ -188,15 +281,22 @@ const HEAD: &str = "\
 
 scx_bias takes in five works ([references](references.md)). This page lists their mechanisms, tables
 and figures, and what the project has of each. `bias-replay papers` writes it from
-[papers.toml](../userspace/replay/papers.toml), which holds the recorded values. Figures of the
-project come from the emulated machine; [evaluation.md](evaluation.md) has their targets, machines
-and commits.
+[papers.toml](../userspace/replay/papers.toml), which holds the values. Figures of the project come
+from the emulated machine; [evaluation.md](evaluation.md) has their targets, machines and commits.
 
-* **works**: a command or a test shows it. That does not mean that the figures are equal.
-* **partly**: a part works, or nothing measures it.
-* **missing**: nothing of it exists.
-* **hardware**: the emulated machine cannot show it.
-* **replaced**: the design has something else in its place.
+*Mechanism* says what the project has of an item:
+
+* **works**: a command or a test shows it. **partly**: a part works. **missing**: nothing exists.
+  **replaced**: the design has something else in its place.
+
+*Replay* says what became of the published figures, if the item has any:
+
+* **agrees**, **same sign**: a record with an interval ([results.md](results.md)) shows it.
+* **opposite**: the effect is absent, or has the other sign. The row says why.
+* **model check**: the emulated machine was given the paper's value, and shows it. That tests the
+  machine, not the paper.
+* **stand-in**: other programs, loads or machines were measured.
+* **not run**: no *recorded* run shows it. Figures in such a row come from single runs.
 
 `ab` stands for `bias-bench ab --out DIR`, `vm M` for `cargo xtask vm --machine M --`, and
 `scenario NAME` for `cargo xtask test -- -E 'test(NAME::)'`.
@@ -205,33 +305,22 @@ and commits.
 impl Printable for PapersPage {
     /// Return the page as Markdown.
     fn text(&self) -> String {
-        let mut out = format!("{HEAD}\n**{} of {} items work.**", self.working, self.all);
-        for state in PaperState::ALL.into_iter().filter(|state| *state != PaperState::Works) {
-            let rows = self.content.paper.iter().flat_map(|paper| &paper.row);
-            let count = rows.filter(|row| row.state == state).count();
+        let mut out = format!("{HEAD}\n{}", self.counts());
+        for paper in &self.paper {
             // Writing to a String cannot fail, here and below.
-            let _ = write!(out, " {}: {count}.", state.name());
-        }
-        out.push('\n');
-        for paper in &self.content.paper {
             let _ = write!(
                 out,
-                "\n## [{}], {}\n\n| item | paper | scx_bias | command | difference, or what is needed | state |\n|---|---|---|---|---|---|\n",
+                "\n## [{}], {}\n\n| item | paper | scx_bias | command | difference, or what is needed | mechanism | replay |\n|---|---|---|---|---|---|---|\n",
                 paper.key, paper.title
             );
             for row in &paper.row {
-                let ours = row.ours().unwrap_or_default();
-                let cell = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
-                let _ = writeln!(
-                    out,
-                    "| {} | {} | {} | {} | {} | {} |",
-                    row.item,
-                    cell(&row.published),
-                    cell(&ours),
-                    cell(&row.command),
-                    cell(&row.why),
-                    row.state.name()
-                );
+                let replay = row.replay.map_or("", Replay::name);
+                let texts = [&row.item, &row.published, &row.ours, &row.command, &row.why];
+                let cells = texts.map(String::as_str).into_iter().chain([row.mechanism.name(), replay]);
+                for text in cells {
+                    let _ = write!(out, "| {} ", if text.is_empty() { "-" } else { text });
+                }
+                out.push_str("|\n");
             }
         }
         // The caller ends the last line.
@@ -249,38 +338,54 @@ mod tests {
         std::fs::read_to_string(path).unwrap()
     }
 
+    fn evidence() -> Evidence {
+        Evidence::read(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap()
+    }
+
     #[test]
     fn the_page_in_the_tree_is_up_to_date() {
-        let page = PapersPage::of(&tree("papers.toml")).unwrap();
-        assert_eq!(page.all, 82, "each item has one entry");
+        let page = PapersPage::of(&tree("papers.toml"), &evidence()).unwrap();
+        assert_eq!(page.rows().count(), 82, "each item has one entry");
         let (made, shown) = (page.text(), tree("../../docs/papers.md"));
         let differs = made.lines().zip(shown.lines()).find(|(made, shown)| made != shown);
         assert_eq!(differs, None, "run: bias-replay papers > docs/papers.md");
         assert_eq!(made.trim_end(), shown.trim_end());
     }
 
-    const GOOD: &str = "[[paper]]\nkey = 'A'\ntitle = 't'\n[[paper.row]]\nitem = 'i'\nstate = 'works'\n\
-        command = 'c'\nours = '{gain} % more'\nvalues = { gain = 7.4 }\n";
+    const GOOD: &str = "[[paper]]\nkey = 'A'\ntitle = 't'\n[[paper.row]]\nitem = 'i'\n\
+        mechanism = 'works'\nreplay = 'agrees'\nrecord = 'equal-tasks'\n\
+        command = 'c'\nours = '{gain} % more on {equal-tasks.machine}'\nvalues = { gain = 7.4 }\n";
 
     #[test]
-    fn values_appear_where_their_names_stand() {
-        let page = PapersPage::of(GOOD).unwrap();
-        assert_eq!((page.working, page.all), (1, 1));
-        assert!(page.text().contains("| i | - | 7.4 % more | c | - | works |"), "{}", page.text());
+    fn values_and_figures_of_records_appear_where_their_names_stand() {
+        let text = PapersPage::of(GOOD, &evidence()).unwrap().text();
+        assert!(text.contains("| i | - | 7.4 % more on 2F2S | c | - | works | agrees |"), "{text}");
+        assert!(
+            text.contains("1 items**: 1 works, 0 partly") && text.contains(": 1 agrees, 0 same"),
+            "{text}"
+        );
     }
 
     #[test]
     fn contradictions_are_named_in_one_line() {
+        let mut evidence = evidence();
         for (from, to, why) in [
-            ("gain = 7.4", "other = 7.4", "gain"),
-            ("{gain} % more", "more", "is not shown"),
+            ("gain = 7.4", "gain = 7.4, other = 1", "other is not shown"),
+            ("gain = 7.4", "", "gain has no value"),
+            ("{equal-tasks.machine}", "{equal-tasks.size}", "not a figure"),
             ("'works'", "'missing'", "what is needed"),
+            ("'agrees'", "'opposite'", "does not say why"),
             ("command = 'c'\n", "", "no command"),
+            ("command = 'c'", "command = 'c'\nwhy = 'not measured'", "was not measured"),
             ("'works'", "'great'", "unknown variant"),
             ("'i'", "'a | b'", "has a line break or a bar"),
+            ("record = 'equal-tasks'\n", "", "names no claim"),
+            ("record = 'equal-tasks'", "record = 'unequal'", "no claim 'unequal'"),
         ] {
-            let error = PapersPage::of(&GOOD.replace(from, to)).unwrap_err();
+            let error = PapersPage::of(&GOOD.replace(from, to), &evidence).unwrap_err();
             assert!(error.contains(why) && !error.contains('\n'), "{to}: {error}");
         }
+        evidence.claims.iter_mut().for_each(|backed| backed.record = None);
+        assert!(PapersPage::of(GOOD, &evidence).unwrap_err().contains("claim is not measured"));
     }
 }

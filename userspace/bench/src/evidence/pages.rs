@@ -78,8 +78,11 @@ fn fill(text: &str, evidence: &Evidence) -> std::result::Result<String, String> 
     Ok(filled)
 }
 
-/// Return a figure of a claim.
-fn figure(backed: &Backed, name: &str) -> std::result::Result<String, String> {
+/// Return a figure of a claim, e.g. "interval", as documents show it.
+///
+/// # Errors
+/// The name is none of a figure, or the record does not decide the claim.
+pub fn figure(backed: &Backed, name: &str) -> std::result::Result<String, String> {
     let claim = &backed.claim;
     let Some(record) = &backed.record else { return Ok("not measured".into()) };
     let row = record.row(claim).map_err(|e| e.to_string())?;
