@@ -38,6 +38,7 @@ fn threads_and_slow_cores(kernel: &str, machine: &str, tasks: &[u32]) {
         let fairness = 1.0 / median("bias", "/most_over_least");
         expect.at_least(&format!("{n} tasks, {machine}: slowest over fastest"), fairness, 0.87);
     }
+    expect.lasts(&results);
     expect.judge();
 }
 
@@ -53,6 +54,7 @@ fn threads(tasks: &[u32]) {
     for n in tasks {
         expect.at_least_default(&results, &n.to_string(), "/sum_per_s", 0.98);
     }
+    expect.lasts(&results);
     expect.judge();
 }
 
@@ -61,6 +63,7 @@ fn caches_of_equal_cpus(kernel: &str, machine: &str) {
     let results = Scenario::emulated(kernel, machine, 3).loads("", "loads nine spin 9 3");
     let mut expect = Expectations::default();
     expect.at_most("9 tasks: most over least", results.number("nine", "/most_over_least"), 1.15);
+    expect.lasts(&results);
     expect.judge();
 }
 
@@ -88,6 +91,7 @@ fn caches_of_unequal_cpus(kernel: &str, machine: &str, tasks: &[(u32, f64)]) {
         let sum = results.number(&name, "/sum_per_s") / alone;
         expect.at_least(&format!("{n} tasks: throughput"), sum, 0.98 * throughput);
     }
+    expect.lasts(&results);
     expect.judge();
 }
 
@@ -101,6 +105,7 @@ fn progress(machine: &str, tasks: &[u32]) {
         let most = results.number(&format!("bias-{n}"), "/most_over_least");
         expect.at_most(&format!("{machine}, {n} tasks: most over least"), most, 1.15);
     }
+    expect.lasts(&results);
     expect.judge();
 }
 
@@ -114,6 +119,7 @@ mod full {
         let results = Scenario::emulated("6.12", "2S", 4).loads("", &spin("bias", &[24], 10));
         let mut expect = Expectations::default();
         expect.at_most("24 tasks: most over least", results.number("bias-24", "/most_over_least"), 1.15);
+        expect.lasts(&results);
         expect.judge();
     }
 

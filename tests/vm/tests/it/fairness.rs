@@ -21,6 +21,7 @@ fn shares(kernel: &str, machine: &str) {
             0.2,
         );
     }
+    expect.keeps_costs(&results);
     expect.holds("sched_ext is disabled afterwards", results.text("state").trim() == "disabled");
     expect.judge();
 }

@@ -63,8 +63,7 @@ impl Results {
     /// Print the documents of all loads and the changes of the table, from which the cause of a
     /// missed expectation may show.
     fn print_documents(&self) {
-        let log = std::fs::read_to_string(self.out.join("bias.log")).unwrap_or_default();
-        log.lines().filter(|line| line.contains(" became ")).for_each(|line| eprintln!("{line}"));
+        self.changes_of_costs().iter().for_each(|line| eprintln!("{line}"));
         let entries = std::fs::read_dir(&self.out).into_iter().flatten().flatten();
         let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
@@ -74,11 +73,58 @@ impl Results {
             eprint!("{name}: {}", std::fs::read_to_string(&path).unwrap_or_default());
         }
     }
+
+    /// Return the lines of the log in which a CPU has other costs than before.
+    fn changes_of_costs(&self) -> Vec<String> {
+        let log = std::fs::read_to_string(self.out.join("bias.log")).unwrap_or_default();
+        log.lines().filter(|line| line.contains(" became ")).map(str::to_owned).collect()
+    }
+}
+
+/// Return true if this line of the log tells of another class, or of a cost that differs by a
+/// twentieth. A CPU that came online is measured anew.
+fn is_real_change(line: &str) -> bool {
+    let Some((before, after)) = line.split_once(" became ") else { return false };
+    let class = |text: &str| ["fast", "slow"].map(|class| text.contains(class));
+    let costs = |text: &str| -> Vec<f64> {
+        let words = text.split(' ').find(|word| word.matches('/').count() == 2);
+        words.into_iter().flat_map(|costs| costs.split('/')).filter_map(|cost| cost.parse().ok()).collect()
+    };
+    let (old, new) = (costs(before), costs(after));
+    let differs = old.iter().zip(&new).any(|(old, new)| (new / old - 1.0).abs() > 0.05);
+    !line.ends_with(" after it came online") && (class(before) != class(after) || differs)
+}
+
+#[test]
+fn changes_of_costs_are_found_in_the_log() {
+    let line = |old: &str, new: &str, cause: &str| {
+        format!(" INFO CPU 2: {old} became {new} (execute/internal/external), by {cause}")
+    };
+    let fast = "fast 1.00/1.00/1.00";
+    for (new, is_real) in [
+        ("fast 1.00/1.01/1.00", false),
+        ("fast 1.13/1.00/1.00", true),
+        ("fast 1.00/1.00/1.21", true),
+        ("slow 1.04/1.04/1.00", true),
+    ] {
+        assert_eq!(is_real_change(&line(fast, new, "counted cycles")), is_real, "{new}");
+        assert!(!is_real_change(&line(fast, new, "a spot check after it came online")), "{new}");
+    }
+    assert!(!is_real_change(" INFO scx_bias became ready"));
 }
 
 impl Expectations {
-    /// Expect that the kernel has not ended the scheduler.
+    /// Expect that the table kept each CPU's costs. The speeds of the machine are constant, so a
+    /// change comes from the measurement.
+    pub fn keeps_costs(&mut self, results: &Results) {
+        let changes = results.changes_of_costs();
+        let real: Vec<&String> = changes.iter().filter(|line| is_real_change(line)).collect();
+        self.holds(&format!("the table keeps all costs: {real:?}"), real.is_empty());
+    }
+
+    /// Expect that the kernel has not ended the scheduler, and that the table kept its costs.
     pub fn lasts(&mut self, results: &Results) {
+        self.keeps_costs(results);
         let state = results.text("lasted");
         self.holds(
             &format!("scheduler still loaded: {:?} {:?}", state.trim(), results.text("complaints")),
