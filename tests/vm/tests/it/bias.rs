@@ -4,7 +4,7 @@
 //! change.
 //!
 //! Figures are shares and ratios within one boot. A scheduler that cannot distinguish tasks does
-//! not reach them. docs/evaluation.md has the measured values.
+//! not reach them.
 
 use crate::common::{Expectations, Scenario};
 

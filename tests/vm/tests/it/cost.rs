@@ -6,7 +6,7 @@
 
 use crate::common::{Expectations, Scenario};
 
-/// Limit of `docs/evaluation.md` [instructions per second]: 0.2 % of a real core.
+/// Limit of the agent's work [instructions per second]: 0.2 % of a real core.
 const MOST_PER_S: f64 = 5e6;
 /// Limit for each task of a list, spot checks and the rest of the answers included [instructions].
 const MOST_PER_LISTED: f64 = 25e3;

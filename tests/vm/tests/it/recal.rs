@@ -3,8 +3,7 @@
 //! A vCPU is throttled and released while tasks run. The capacity table follows the CPU, and the
 //! tasks follow the table.
 //!
-//! The targets are a table within 5 % after 3 s, and the tasks within 1 s more. docs/evaluation.md
-//! has the measured values.
+//! The targets are a table within 5 % after 3 s, and the tasks within 1 s more.
 
 use crate::common::{Expectations, Results, Scenario, from_environment};
 use serde_json::Value;

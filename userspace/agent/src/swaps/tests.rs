@@ -493,8 +493,8 @@ fn happens(fake: &mut FakeKernel, chance: Chance) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// The target of docs/evaluation.md: the worst placement is corrected within 500 ms. Up to two
-    /// requests per pair are lost or refused, and a queue forms for a moment, at any time.
+    /// The worst placement is corrected within 500 ms. Up to two requests per pair are lost or
+    /// refused, and a queue forms for a moment, at any time.
     #[test]
     fn bad_luck_delays_the_best_placement_by_little(
         at_ms in 0u64..200, queue_ms in 0u64..100, wrong in 0usize..3, lost in any::<bool>()

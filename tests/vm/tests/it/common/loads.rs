@@ -82,7 +82,7 @@ impl Results {
 }
 
 /// Return true if this line of the log tells of another class, or of a cost that differs by a
-/// twentieth. A CPU that came online is measured anew.
+/// twentieth. The agent measures a CPU that came online once more.
 fn is_real_change(line: &str) -> bool {
     let Some((before, after)) = line.split_once(" became ") else { return false };
     let class = |text: &str| ["fast", "slow"].map(|class| text.contains(class));
