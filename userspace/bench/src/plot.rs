@@ -33,6 +33,15 @@ pub fn page(title: &str, body: &Markup) -> String {
     page.into_string()
 }
 
+/// Return a plot as a file of its own, with the colours of the pages.
+pub fn picture(plot: &Markup) -> String {
+    let paper = r#"<rect width="100%" height="100%" style="fill: var(--paper)"/>"#;
+    let text = plot.0.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
+    // A picture has a width of its own; in a page it is as wide as the text.
+    let style = format!("{STYLE}svg {{ width: {WIDTH}px; }}");
+    text.replacen('>', &format!(">\n<style>\n{style}\n</style>{paper}\n"), 1) + "\n"
+}
+
 /// A linear map from values to coordinates. Ratios are mapped by their logarithms.
 pub struct Axis {
     /// Least value.

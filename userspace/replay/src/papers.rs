@@ -138,8 +138,8 @@ pub struct PaperRow {
     /// The paper's value or statement.
     #[serde(default)]
     pub published: String,
-    /// The project's value or mechanism. `{NAME}` stands for a value, `{CLAIM.FIGURE}` for a figure of
-    /// a record.
+    /// The project's value or mechanism. `{NAME}` stands for a value, `{CLAIM.FIGURE}` for a figure
+    /// of a record.
     #[serde(default)]
     pub ours: String,
     /// Values by name.
@@ -268,7 +268,7 @@ impl PapersPage {
             format!("{} {}", self.rows().filter(|row| row.replay == Some(state)).count(), state.name())
         };
         format!(
-            "**Mechanisms, {} items**: {}.\n\n**Replay, {figures} items with published figures**: {}.\n",
+            "**Mechanisms, {} items**: {}.\n\n**Replay, {figures} items with published figures**:\n{}.\n",
             self.rows().count(),
             Mechanism::ALL.map(mechanism).join(", "),
             Replay::ALL.map(replay).join(", ")
@@ -282,7 +282,7 @@ const HEAD: &str = "\
 scx_bias takes in five works ([references](references.md)). This page lists their mechanisms, tables
 and figures, and what the project has of each. `bias-replay papers` writes it from
 [papers.toml](../userspace/replay/papers.toml), which holds the values. Figures of the project come
-from the emulated machine; [evaluation.md](evaluation.md) has their targets, machines and commits.
+from the emulated machine, and no record backs them unless the row says so.
 
 *Mechanism* says what the project has of an item:
 
@@ -361,7 +361,7 @@ mod tests {
         let text = PapersPage::of(GOOD, &evidence()).unwrap().text();
         assert!(text.contains("| i | - | 7.4 % more on 2F2S | c | - | works | agrees |"), "{text}");
         assert!(
-            text.contains("1 items**: 1 works, 0 partly") && text.contains(": 1 agrees, 0 same"),
+            text.contains("1 items**: 1 works, 0 partly") && text.contains("\n1 agrees, 0 same"),
             "{text}"
         );
     }

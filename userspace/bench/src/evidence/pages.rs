@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
-//! Documents with figures from records: docs/results.md as a whole, and marked figures elsewhere.
+//! Documents with figures from records: docs/results.md and the picture of all headlines as a
+//! whole, and marked figures elsewhere.
 //!
 //! A mark is `<!--=CLAIM.FIGURE-->text<!--/-->`, which readers see as the text alone.
 
 use super::record::{RECORDS, Record};
 use super::standing::{Backed, Evidence};
-use crate::ab::report::{Row, format};
+use crate::ab::metric::Direction;
+use crate::ab::report::{Row, format, svg};
 use crate::ab::stats::Verdict;
-use crate::{Error, Result};
+use crate::{Error, Result, plot};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The generated page, from the root of the repository.
 const PAGE: &str = "docs/results.md";
+/// The generated picture, which the README shows.
+const PICTURE: &str = "docs/plots/claims.svg";
 /// Directories whose documents may have marks.
 const DOCUMENTS: [&str; 3] = ["", "docs", "docs/guides"];
+/// Change below which schedulers count as alike in the picture.
+const DEAD_ZONE: f64 = 0.01;
 /// Parts of a mark.
 const MARK: [&str; 3] = ["<!--=", "-->", "<!--/-->"];
 
@@ -31,12 +37,15 @@ pub struct Page {
     pub differs: bool,
 }
 
-/// Return docs/results.md, and all documents with marks.
+/// Return docs/results.md, the picture of the headlines, and all documents with marks.
 ///
 /// # Errors
 /// A document is unreadable, or a mark names no figure. The message names the document.
 pub fn render(evidence: &Evidence) -> Result<Vec<Page>> {
-    let mut pages = vec![page(evidence, Path::new(PAGE), results(evidence))];
+    let mut pages = vec![
+        page(evidence, Path::new(PAGE), results(evidence)),
+        page(evidence, Path::new(PICTURE), picture(evidence)),
+    ];
     for directory in DOCUMENTS {
         let path = evidence.root.join(directory);
         let failed = |e| Error::failed(format!("cannot read {}", path.display()), e);
@@ -109,6 +118,18 @@ fn with_unit(value: Option<f64>, unit: &str) -> String {
     [format::sig_or_dash(value), unit.to_owned()].join(" ").trim_end().to_owned()
 }
 
+/// Return a plot of the headlines that have a record, losses first.
+fn picture(evidence: &Evidence) -> String {
+    let headlines = by_rank(evidence.claims.iter().filter(|backed| backed.claim.headline).collect());
+    let rows = headlines.into_iter().filter_map(|backed| {
+        let (_, row) = decided(backed)?;
+        let better = if row.direction == Direction::Lower { " (less is better)" } else { "" };
+        Some((format!("{}: {}{better}", backed.claim.id.replace('-', " "), row.metric), row))
+    });
+    let rows: Vec<(String, &Row)> = rows.collect();
+    plot::picture(&svg::forest("Changes by scx_bias with 95 % intervals, losses first", &rows, DEAD_ZONE))
+}
+
 /// Return the text of docs/results.md.
 fn results(evidence: &Evidence) -> String {
     let mut text = String::from(
@@ -159,14 +180,19 @@ fn results(evidence: &Evidence) -> String {
     text
 }
 
-/// Return a table of claims: losses first, then missed targets, then the others.
-fn table(mut claims: Vec<&Backed>) -> String {
+/// Return claims in the order of documents: losses first, then missed targets, then the others.
+fn by_rank(mut claims: Vec<&Backed>) -> Vec<&Backed> {
     claims.sort_by_key(|backed| rank(backed));
+    claims
+}
+
+/// Return a table of claims.
+fn table(claims: Vec<&Backed>) -> String {
     let mut text = String::from(
         "| claim | against | change, 95 % interval | target | machine, kernel | measured | standing |\n\
          |---|---|---|---|---|---|---|\n",
     );
-    for backed in claims {
+    for backed in by_rank(claims) {
         let claim = &backed.claim;
         let standing = backed.standing.word();
         let Some((record, row)) = decided(backed) else {
@@ -223,7 +249,12 @@ fn rank(backed: &Backed) -> u8 {
 pub fn write(evidence: &Evidence) -> Result<Vec<PathBuf>> {
     let mut written = Vec::new();
     for page in render(evidence)?.into_iter().filter(|page| page.differs) {
-        crate::ab::store::write_whole(&evidence.root.join(&page.path), page.text.as_bytes())?;
+        let path = evidence.root.join(&page.path);
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory)
+                .map_err(|e| Error::failed(format!("cannot make {}", directory.display()), e))?;
+        }
+        crate::ab::store::write_whole(&path, page.text.as_bytes())?;
         written.push(page.path);
     }
     Ok(written)
@@ -276,8 +307,10 @@ mod tests {
         fs::write(root.path().join("README.md"), "<!--=mix.interval-->?<!--/-->").unwrap();
         fs::write(root.path().join("docs/plain.md"), "text").unwrap();
         let evidence = evidence(root.path());
-        assert_eq!(write(&evidence).unwrap(), [Path::new("README.md"), Path::new(PAGE)]);
+        assert_eq!(write(&evidence).unwrap(), ["README.md", PICTURE, PAGE].map(Path::new));
         assert_eq!(write(&evidence).unwrap(), [] as [PathBuf; 0]);
+        let picture = fs::read_to_string(root.path().join(PICTURE)).unwrap();
+        assert!(picture.contains("mix: stp") && picture.contains("xmlns") && !picture.contains("later"));
         let page = fs::read_to_string(root.path().join(PAGE)).unwrap();
         let row = page.lines().find(|line| line.contains("+10.0 %")).unwrap();
         assert!(row.contains("stale") && row.contains("2F2S") && row.contains("2026-01-02"), "{row}");

@@ -25,7 +25,7 @@ mod golden;
 pub mod html;
 mod model;
 mod rows;
-mod svg;
+pub mod svg;
 mod text;
 
 pub use self::model::{ALL_CELLS, REPORT_SCHEMA, Report, Row, Series};

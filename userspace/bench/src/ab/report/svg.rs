@@ -68,7 +68,7 @@ fn grid(ratio: f64) -> &'static str {
 }
 
 /// Return a plot of ratios with their intervals and the dead zone, one line per row.
-pub(super) fn forest(title: &str, rows: &[(String, &Row)], dead_zone: f64) -> Markup {
+pub fn forest(title: &str, rows: &[(String, &Row)], dead_zone: f64) -> Markup {
     let ends = rows.iter().flat_map(|(_, r)| [r.change.ratio, r.change.low, r.change.high]).flatten();
     let axis = Axis::of_ratios(ends, dead_zone, LEFT, RIGHT - 10.0);
     let bottom = 8.0 + rows.len() as f64 * ROW_HEIGHT;
