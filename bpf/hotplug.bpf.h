@@ -6,15 +6,16 @@
  * Problem
  * A CPU that goes offline leaves the kernel's active mask. Then the kernel
  * waits for RCU, and only then calls ops.cpu_offline. Meanwhile the CPU makes
- * no call of ops.dispatch. It idles, though tasks wait in its own DSQ. If one of them was
- * preempted inside of rcu_read_lock(), RCU waits for it in turn. Searches take
- * the CPU for idle, and the kernel sends their tasks elsewhere.
+ * no call of ops.dispatch. It idles, though tasks wait in its own DSQ. If one
+ * of them was preempted inside of rcu_read_lock(), RCU waits for it in turn.
+ * Searches take the CPU for idle, and the kernel sends their tasks elsewhere.
  *
  * Approach
  * A program marks the CPU just before it leaves the mask. Searches pass over a
- * marked CPU, and its pinned tasks enqueue to the kernel's global DSQ. The CPU
- * still serves that one and pushes each task away that may run elsewhere. The
- * next CPU that dispatches moves those that wait already.
+ * marked CPU, no request moves a task there, and its pinned tasks enqueue to
+ * the kernel's global DSQ. The CPU still serves that one and pushes each task
+ * away that may run elsewhere. The next CPU that dispatches moves those that
+ * wait already.
  *
  * Invariants
  * A CPU is marked from before it leaves the active mask until it is back there.

@@ -186,8 +186,8 @@ static __always_inline bool move_holds(struct task_struct *p, s32 cpu, struct cp
 		return false;
 	if (planned && (!busy || target->run_pid != cctx->move_partner)) {
 		stat_inc(BIAS_STAT_SWAP_LATE);
-	} else if (to >= 0 && cctx->run_pid == p->pid && !is_pinned(p) && !(p->flags & PF_EXITING) &&
-		   bpf_cpumask_test_cpu(to, p->cpus_ptr)) {
+	} else if (to >= 0 && !is_offline(to) && cctx->run_pid == p->pid && !is_pinned(p) &&
+		   !(p->flags & PF_EXITING) && bpf_cpumask_test_cpu(to, p->cpus_ptr)) {
 		if (busy ? (request & MOVE_SWAP) && (target->run_flags & RUN_MOVABLE) && !target->move_to
 			 : !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | to))
 			return true;

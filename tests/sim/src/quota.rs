@@ -80,6 +80,11 @@ impl Kernel {
         let late_ns = if self.case.interleave.is_some() { RACED_TIMER_NS } else { TIMER_NS };
         // While higher classes have all CPUs, none dispatches.
         let dispatches = self.online.get().iter().any(|cpu| !self.cpus[cpu].curr.get().is_higher());
+        if !self.dsqs.global.is_empty() {
+            self.watch.overdue_ns.set(self.now());
+        }
+        // The kernel serves the global DSQ before it calls ops.dispatch, which then follows a tick.
+        let serves_overdue = self.watch.overdue_ns.get() + 2 * self.case.tick_ns > self.now();
         let mut due = self.watch.due.borrow_mut();
         due.resize(self.tasks.len(), 0);
         for (task, due) in due.iter_mut().enumerate() {
@@ -89,8 +94,7 @@ impl Kernel {
                 *due = self.now();
             } else if self.now() - *due > late_ns {
                 let rule = match self.limit_changed() {
-                    // The kernel serves that DSQ before it calls ops.dispatch.
-                    _ if !self.dsqs.global.is_empty() => "parked-overdue",
+                    _ if serves_overdue => "parked-overdue",
                     true => "parked-changed",
                     false => "parked",
                 };

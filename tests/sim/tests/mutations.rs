@@ -181,6 +181,7 @@ mutants! {
     leaving_cpu_keeps_waiting_tasks
     leaving_cpu_gets_more_tasks
     refused_offline_forgotten
+    leaving_cpu_pulls
     offline_not_kicked
     release_kicks_no_idle_cpu
     core_stays_shared

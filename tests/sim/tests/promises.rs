@@ -239,14 +239,24 @@ fn a_kernel_thread_that_sleeps_briefly_leaves_a_pinned_task_its_share() {
     });
 }
 
-/// Pinned tasks, tasks with migration disabled and kernel threads of its own wait, on each release.
-#[test]
-fn a_cpu_with_waiting_tasks_of_its_own_goes_offline() {
+/// Run 24 cases of a family.
+fn keeps_rules(family: &str) {
     let families = scenario::families();
-    let family = families.iter().find(|one| one.name == "offline").unwrap();
+    let family = families.iter().find(|one| one.name == family).unwrap();
     for seed in 0..24 {
         assert_eq!(campaign::reach(&family.with(seed), Image::Plain).unwrap(), None, "seed {seed}");
     }
+}
+
+/// Pinned tasks, tasks with migration disabled and kernel threads of its own wait, on each release.
+#[test]
+fn a_cpu_with_waiting_tasks_of_its_own_goes_offline() {
+    keeps_rules("offline");
+}
+
+#[test]
+fn a_fast_cpu_that_goes_offline_pulls_no_task() {
+    keeps_rules("fastest-leaves");
 }
 
 /// CPU 1 is about to go offline and still has its idle mark. A real-time task drives a task off

@@ -24,4 +24,6 @@ pub struct Watch {
     pub(crate) parked_ns: RefCell<Vec<u64>>,
     /// Since when each task is parked though none of its groups is throttled; 0 if it is not.
     pub(crate) due: RefCell<Vec<u64>>,
+    /// When a task was last seen in the global DSQ [ns].
+    pub(crate) overdue_ns: Cell<u64>,
 }

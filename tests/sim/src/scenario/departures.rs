@@ -18,6 +18,7 @@ const CPU: usize = 3;
 pub(super) fn all() -> Vec<Family> {
     vec![
         Family { name: "offline", case: offline, check: |_| Ok(()) },
+        Family { name: "fastest-leaves", case: fastest_leaves, check: |_| Ok(()) },
         Family { name: "wakee-beside-real-time", case: wakee_beside_real_time, check: |_| Ok(()) },
         Family { name: "newcomer-behind-kthread", case: newcomer_behind_kthread, check: |_| Ok(()) },
         Family { name: "freed-behind-kthread", case: freed_behind_kthread, check: |_| Ok(()) },
@@ -119,6 +120,21 @@ fn offline(seed: u64) -> Case {
             let what = Disturbance::Affinity { task, cpus };
             case.disturbances.push(Disturb { at_ns: back_ns + 20 * MS, what });
         }
+    }
+    case
+}
+
+/// The only fast CPU goes offline 20 times. Its task continues on a slow CPU. The fast one, which
+/// idles until it is offline, must not pull it back. Seeds go through the releases of the kernel.
+fn fastest_leaves(seed: u64) -> Case {
+    let mut case = Case::new("1F3S", seed);
+    (case.duration_ns, case.release) = (10_000 * MS, Release::ALL[(seed % 4) as usize]);
+    case.tasks = vec![TaskSpec::new(Program::busy(stacks::COMPUTE)).on(0)];
+    for round in 0..20 {
+        // A phase of the tick that no other round has.
+        let at_ns = (200 + round * 487) * MS + (round * 617_033 + seed * 7_919) % MS;
+        case.disturbances.push(Disturb { at_ns, what: Disturbance::Offline { cpu: 0 } });
+        case.disturbances.push(Disturb { at_ns: at_ns + 300 * MS, what: Disturbance::Online { cpu: 0 } });
     }
     case
 }
