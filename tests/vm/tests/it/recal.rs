@@ -166,26 +166,23 @@ mod full {
     use super::*;
 
     /// A task keeps one thread of each fast core busy. The other threads and the slow cores have
-    /// spot checks, begun twice a second, for 12 minutes of the guest's time.
+    /// spot checks, begun twice a second, for 4 minutes of the guest's time.
     #[test]
     fn checks_beside_busy_siblings_leave_the_table_right() {
-        let minutes = from_environment("BIAS_VM_MINUTES", 12);
-        let results = Scenario::emulated("6.12", "20x4:8:-:8:-:8:-:8:-,threads=2", 15).shell(&format!(
+        // On slower CPUs a tick weighs more than the promise.
+        let looks = 3 * from_environment("BIAS_VM_MINUTES", 4);
+        let results = Scenario::emulated("6.12", "P2E4", 15).shell(&format!(
             "calibrate; load $SCHED; wait_answer
              for cpu in 1 3; do taskset -c $cpu sh -c 'while :; do :; done' & busy=\"$busy $!\"; done
-             for minute in $(seq {minutes}); do sleep 60; $BIAS status --json >$OUT/$minute.status.json; done
+             for look in $(seq {looks}); do sleep 20; $BIAS status --json >$OUT/$look.status.json; done
              end_tasks; unload"
         ));
         let mut expect = Expectations::default();
         for (cpu, cost) in [1.0, 1.0, 1.0, 1.0, 2.5, 2.5, 2.5, 2.5].into_iter().enumerate() {
-            let seen: Vec<f64> =
-                (1..=minutes).map(|minute| entry(&results, &minute.to_string(), cpu).0).collect();
-            let worst =
-                seen.iter().copied().max_by(|a, b| (a / cost - 1.0).abs().total_cmp(&(b / cost - 1.0).abs()));
-            // The promise is for threads of a core. Slow cores, which have one, vary by more.
-            let off = if cpu < 4 { TOLERANCE } else { 2.0 * TOLERANCE };
-            let what = format!("CPU {cpu}: the worst execute cost | of {minutes} minutes");
-            expect.within(&what, worst.unwrap_or(f64::NAN), cost, off);
+            let seen = (1..=looks).map(|look| entry(&results, &look.to_string(), cpu).0);
+            let worst = seen.max_by(|a, b| (a / cost - 1.0).abs().total_cmp(&(b / cost - 1.0).abs()));
+            let what = format!("CPU {cpu}: the worst execute cost | of {looks} looks");
+            expect.within(&what, worst.unwrap_or(f64::NAN), cost, TOLERANCE);
         }
         expect.judge();
     }
