@@ -51,14 +51,15 @@ pretend() {
 	table 1000,1000,1000 1000,1000,1000 2500,1580,1000 2500,1580,1000 >/run/capacity.json
 }
 
-# wait_state STATE: wait for up to a minute until sched_ext is enabled or disabled. End the script
-# if it is not.
+# wait_state STATE: wait for up to three minutes until sched_ext is enabled or disabled. End the
+# script if it is not. In virtual time the kernel verifies programs for up to a minute.
 wait_state() {
-	for _ in $(seq 600); do
+	for _ in $(seq 1800); do
 		[ "$(cat /sys/kernel/sched_ext/state)" = "$1" ] && return
 		sleep 0.1
 	done
 	echo "FAILED: sched_ext is not $1" >&2
+	tail -n 3 "$OUT"/*.log >&2
 	exit 1
 }
 
