@@ -58,7 +58,7 @@ pub enum Mechanism {
 /// What became of an item's published figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Replay {
+pub enum Reproduction {
     /// A record has the figure, within its interval.
     Agrees,
     /// A record has an effect of the same sign.
@@ -87,7 +87,7 @@ impl Mechanism {
     }
 }
 
-impl Replay {
+impl Reproduction {
     const ALL: [Self; 6] =
         [Self::Agrees, Self::SameSign, Self::Opposite, Self::ModelCheck, Self::StandIn, Self::NotRun];
 
@@ -154,7 +154,7 @@ pub struct PaperRow {
     /// What the project has of the mechanism.
     pub mechanism: Mechanism,
     /// What became of the published figures. None if the paper has none for this item.
-    pub replay: Option<Replay>,
+    pub replay: Option<Reproduction>,
     /// Claim whose record shows the figures (docs/claims.toml).
     #[serde(default)]
     pub record: String,
@@ -203,14 +203,14 @@ impl PaperRow {
             _ => {}
         }
         match self.replay {
-            Some(Replay::Opposite) if self.why.is_empty() => Err(format!("'{item}' does not say why")),
+            Some(Reproduction::Opposite) if self.why.is_empty() => Err(format!("'{item}' does not say why")),
             Some(replay) if replay.needs_record() => self.check_record(evidence, replay),
             _ => Ok(()),
         }
     }
 
     /// Return an error unless a record of enough blocks shows the figures.
-    fn check_record(&self, evidence: &Evidence, replay: Replay) -> std::result::Result<(), String> {
+    fn check_record(&self, evidence: &Evidence, replay: Reproduction) -> std::result::Result<(), String> {
         let fails = |why: &str| Err(format!("'{}' needs a record for '{}': {why}", self.item, replay.name()));
         if self.record.is_empty() {
             return fails("it names no claim");
@@ -264,14 +264,14 @@ impl PapersPage {
         let mechanism = |state: Mechanism| {
             format!("{} {}", self.rows().filter(|row| row.mechanism == state).count(), state.name())
         };
-        let replay = |state: Replay| {
+        let replay = |state: Reproduction| {
             format!("{} {}", self.rows().filter(|row| row.replay == Some(state)).count(), state.name())
         };
         format!(
             "**Mechanisms, {} items**: {}.\n\n**Replay, {figures} items with published figures**:\n{}.\n",
             self.rows().count(),
             Mechanism::ALL.map(mechanism).join(", "),
-            Replay::ALL.map(replay).join(", ")
+            Reproduction::ALL.map(replay).join(", ")
         )
     }
 }
@@ -314,7 +314,7 @@ impl Printable for PapersPage {
                 paper.key, paper.title
             );
             for row in &paper.row {
-                let replay = row.replay.map_or("", Replay::name);
+                let replay = row.replay.map_or("", Reproduction::name);
                 let texts = [&row.item, &row.published, &row.ours, &row.command, &row.why];
                 let cells = texts.map(String::as_str).into_iter().chain([row.mechanism.name(), replay]);
                 for text in cells {
