@@ -134,9 +134,12 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 	scx_bpf_dsq_insert_vtime(p, queue_dsq(queue), slice_for(waiting, nr_cpus / nr_llcs), vtime,
 				 enq_flags);
 	stat_inc(BIAS_STAT_ENQ_SHARED);
-	/* @p's SCHED_EXT successor here checks the DSQ: no kick is needed. */
-	if (!(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ)) && cpu == bpf_get_smp_processor_id() &&
-	    llc == llc_of(cpu) && cpu_ctx_of(cpu)->run_pid == p->pid) {
+	/*
+	 * @p's SCHED_EXT successor here checks the DSQ: no kick is needed. Any
+	 * other flag means a wakeup, a change or a move of @p: none succeeds it.
+	 */
+	if (!(enq_flags & ~SCX_ENQ_LAST) && cpu == bpf_get_smp_processor_id() && llc == llc_of(cpu) &&
+	    cpu_ctx_of(cpu)->run_pid == p->pid) {
 		cpu_ctx_of(cpu)->put_back = 1;
 		return;
 	}

@@ -65,6 +65,12 @@ pub const FINDINGS: &[Finding] = &[
         cause: "so many tasks wait that each is overdue, and the global DSQ is a FIFO",
     },
     Finding {
+        rule: "share-affinity",
+        per_100_000: 1,
+        cause: "tasks of the CPUs in least demand lead by more than the limit, where all are equal: one that \
+                may run on a single such CPU takes half of it beside four others on two",
+    },
+    Finding {
         rule: "share-crowd",
         per_100_000: 5,
         cause: "tasks of the most contended CPU lag beyond the limit, where all are equal whatever they \

@@ -177,6 +177,7 @@ mutants! {
     arrival_never_preempts
     late_task_not_rescued
     task_put_back_unseen
+    freed_task_put_back
     offline_dsq_kept
     leaving_cpu_keeps_waiting_tasks
     leaving_cpu_gets_more_tasks

@@ -22,6 +22,7 @@ pub(super) fn all() -> Vec<Family> {
         Family { name: "wakee-beside-real-time", case: wakee_beside_real_time, check: |_| Ok(()) },
         Family { name: "newcomer-behind-kthread", case: newcomer_behind_kthread, check: |_| Ok(()) },
         Family { name: "freed-behind-kthread", case: freed_behind_kthread, check: |_| Ok(()) },
+        Family { name: "freed-beside-real-time", case: freed_beside_real_time, check: |_| Ok(()) },
         Family { name: "taken-beside-sleeper", case: taken_beside_sleeper, check: moves_at_once },
     ]
 }
@@ -95,6 +96,27 @@ fn freed_behind_kthread(seed: u64) -> Case {
         if let Disturbance::Affinity { cpus, .. } = &mut one.what {
             *cpus = if cpus.contains(&1) { vec![0, 1] } else { vec![1] };
         }
+    }
+    case
+}
+
+/// Real-time work takes CPU 3 from a task that is pinned there. A call on that CPU then lets the task
+/// run on others, too. The first of them is offline and has kept its idle mark, the second idles.
+fn freed_beside_real_time(seed: u64) -> Case {
+    let mut case = Case::new("4P", seed);
+    (case.duration_ns, case.release) = (2_000 * MS, Release::ALL[(seed % 4) as usize]);
+    case.tasks = vec![TaskSpec::new(Program::busy(stacks::COMPUTE)).on(CPU).within([CPU])];
+    for round in 0..20 {
+        let at_ns = (10 + 90 * round) * MS + seed * 7_919 % MS;
+        let mut disturb = |after_ms, what| {
+            case.disturbances.push(Disturb { at_ns: at_ns + after_ms * MS, what });
+        };
+        disturb(0, Disturbance::Offline { cpu: 0 });
+        // In each fourth round this is a call on CPU 3.
+        disturb(42, Disturbance::Affinity { task: 0, cpus: vec![0, 2, CPU] });
+        disturb(40, Disturbance::RealTime { cpu: CPU, ns: 10 * MS });
+        disturb(60, Disturbance::Online { cpu: 0 });
+        disturb(70, Disturbance::Affinity { task: 0, cpus: vec![CPU] });
     }
     case
 }
