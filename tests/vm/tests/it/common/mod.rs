@@ -270,8 +270,8 @@ impl Results {
 /// All expectations of a scenario, reported together. A boot costs too much to stop at the first
 /// missed one.
 ///
-/// The values of figures are compared with those of earlier runs ([`bias_vm::record`]). So a figure
-/// has one name in all runs. Text that differs between runs follows after ` | `.
+/// The values of figures are compared with those of earlier runs ([`bias_vm::recorded`]). So a
+/// figure has one name in all runs. Text that differs between runs follows after ` | `.
 #[derive(Default)]
 pub struct Expectations {
     lines: Vec<String>,
@@ -333,12 +333,12 @@ impl Expectations {
         self.failed == 0
     }
 
-    /// Print everything. Fail the test if any expectation was missed, or if a bound is too loose
-    /// for the recorded values.
+    /// Print everything. Fail the test if any expectation was missed, or if a figure is far worse
+    /// than the recorded ones.
     pub fn judge(mut self) {
         let scenario = self.leave();
         let recorded = build::workspace().join("tests/vm/recorded.toml");
-        for line in Record::read(&recorded).unwrap().loose(&scenario, &self.figures) {
+        for line in Record::read(&recorded).unwrap().worse(&scenario, &self.figures) {
             self.note(false, &line);
         }
         let text = self.lines.join("\n");
