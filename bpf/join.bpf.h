@@ -12,9 +12,9 @@
  * Each shared DSQ has a clock: the vtime of the last task that a CPU took from
  * it. A wakee starts a slice behind that, if it is behind the global vtime. For
  * a pinned one, the task that runs on its CPU stands for the clock. A task
- * keeps its lag or lead in another DSQ, as in the default scheduler. Bias
- * selects the class of the DSQ. An LLC without CPUs of that class would serve
- * it last: the agent names a home LLC of the node.
+ * keeps its lag or lead in a DSQ of the other class. Bias selects the class of
+ * the DSQ. An LLC without CPUs of that class would serve it last: the agent
+ * names a home LLC of the node.
  *
  * Invariants
  * The clock of a DSQ does not go back while tasks wait. A wakee starts at most
@@ -132,7 +132,11 @@ static __always_inline u64 queue_now(u32 queue)
 	return bias_vtime_before(taken, now) ? bias_wakeup_vtime(taken, now, MAX_LAG_SLICES * slice_ns) : now;
 }
 
-/* Let the task of @tctx keep in @queue the lag that it had in another DSQ. */
+/*
+ * Let the task of @tctx keep in @queue the lag that it had in a DSQ of the other
+ * class. Those of one class are near each other: CPUs take tasks that lag from
+ * other LLCs. A task that moves there would collect the steps of their clocks.
+ */
 static __always_inline u64 vtime_in(struct task_ctx *tctx, u32 queue, u64 vtime)
 {
 	u32 before;
@@ -141,7 +145,9 @@ static __always_inline u64 vtime_in(struct task_ctx *tctx, u32 queue, u64 vtime)
 		return vtime;
 	before = tctx->queue;
 	tctx->queue = queue + 1;
-	return before ? vtime - queue_now(before - 1) + queue_now(queue) : vtime;
+	if (!before || queue_class(before - 1) == queue_class(queue))
+		return vtime;
+	return vtime - queue_now(before - 1) + queue_now(queue);
 }
 
 /*

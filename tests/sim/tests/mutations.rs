@@ -126,7 +126,7 @@ mutants! {
     busy_kthread_keeps_its_cpu
     lone_tasks_hold_the_clock
     heavier_tasks_hold_the_clock
-    lag_gained_between_queues
+    lag_lost_between_classes
     any_lead_forgiven
     no_lead_forgiven
     lead_without_limit

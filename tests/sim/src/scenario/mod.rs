@@ -114,5 +114,5 @@ pub fn all() -> Vec<Scenario> {
 /// Return every family of cases.
 #[must_use]
 pub fn families() -> Vec<Family> {
-    [arrivals::all(), departures::all()].concat()
+    [arrivals::all(), departures::all(), waits::families()].concat()
 }

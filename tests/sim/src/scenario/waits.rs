@@ -2,10 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The scx_bias authors
 //! Scenarios of waiting: latency, and CPUs that fall idle or are taken beside tasks that wait.
 
-use super::parts::{Scenario, busy, evenness, expect, on_fast, ratio};
+use super::parts::{Family, Scenario, busy, evenness, expect, on_fast, ratio};
 use crate::case::{Case, Disturb, Disturbance, TaskSpec};
 use crate::ffi;
+use crate::kernel::Kernel;
 use crate::load::{Op, Program, stacks};
+use crate::rng::Rng;
 
 /// A task that sleeps is served soon although every CPU is busy.
 pub(super) fn sleeper() -> Scenario {
@@ -481,4 +483,42 @@ fn servers(name: &'static str, machine: &str, (computing, waiting): (usize, usiz
             expect("longest wait of a server [ms]", longest_ns as f64 / 1e6, 0.0, 40.0)
         },
     }
+}
+
+/// Return all families of waits.
+pub(super) fn families() -> Vec<Family> {
+    vec![Family { name: "servers-of-two-classes", case: two_classes, check: waits_for_no_crowd }]
+}
+
+/// Servers that work for 0.2 ms and sleep for 1 to 3 ms, beside tasks that compute and tasks that
+/// wait for memory, which are in unequal demand of the two classes. Seeds go through machines.
+fn two_classes(seed: u64) -> Case {
+    let machines = [
+        ("4P+4E", 8, 4, 8),
+        ("SPLIT", 6, 6, 4),
+        ("SPLIT", 8, 4, 6),
+        ("PELP", 12, 6, 8),
+        ("8P2T+16E", 40, 20, 30),
+        ("8P+8E,nodes=2", 30, 0, 12),
+    ];
+    let (machine, computing, waiting, servers) = machines[(seed % 6) as usize];
+    let rng = Rng::new(1 + seed / 6);
+    let mut case = Case::new(machine, 1 + seed / 6);
+    case.duration_ns = 2_000_000_000;
+    case.tasks = vec![TaskSpec::new(Program::busy(stacks::COMPUTE)); computing];
+    case.tasks.extend(vec![TaskSpec::new(Program::busy(stacks::CHASE)); waiting]);
+    for _ in 0..servers {
+        let work = Op::Run { stack: stacks::MIXED, work_ns: 200_000 };
+        let ops = (0..200).flat_map(|_| [work.clone(), Op::Sleep { ns: rng.within(1_000_000, 3_000_000) }]);
+        case.tasks.push(TaskSpec::new(Program { ops: ops.collect(), repeat: true }));
+    }
+    case
+}
+
+/// Check how long a server waits: a task that does more than one thing.
+fn waits_for_no_crowd(kernel: &Kernel) -> Result<(), String> {
+    let tasks = kernel.case.tasks.iter().zip(kernel.all_figures());
+    let servers = tasks.filter(|(task, _)| task.program.ops.len() > 1);
+    let longest_ns = servers.map(|(_, figures)| figures.longest_wait_ns).max().unwrap_or(u64::MAX);
+    expect("longest wait of a server [ms]", longest_ns as f64 / 1e6, 0.0, 20.0)
 }
