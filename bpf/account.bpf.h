@@ -308,7 +308,6 @@ static __always_inline void account_stop(struct task_struct *p, s32 cpu, struct 
 				    bias_reference_ns(cctx->ran_ns, cctx->run_rate) / FORGIVE_RUN_PART;
 			}
 		}
-		cctx->ticked_at = 0;
 		cctx->burst_ns = (cctx->burst_ns * 3 + (p->se.sum_exec_runtime - cctx->began_exec_ns)) / 4;
 	}
 }

@@ -108,7 +108,7 @@ struct cpu_ctx {
 	u32 run_rate;	     /* charge rate [permille of the reference CPU] */
 	u32 run_shared_rate; /* charge rate while a sibling is busy */
 	u32 run_weight;	     /* effective weight at the last charge */
-	u64 ticked_at;	     /* jiffies of the last tick; 0: its task left */
+	u64 ticked_at;	     /* jiffies of the last tick; 0: idle, or moved */
 	u64 contended_mask;  /* all ones if the CPU was contended then */
 
 	/* Any CPU writes these. move_to is a move request, see move.bpf.h. */
