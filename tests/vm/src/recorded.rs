@@ -185,7 +185,9 @@ mod tests {
         assert!(AtMost(4.0).tightened(&stp).is_some() && AtMost(3.9).tightened(&stp).is_none());
         // Weights of 3 to 1.
         let ratio = [3.00, 3.05, 3.02, 3.01, 3.03];
-        assert!(Within(3.0, 0.2).tightened(&ratio).is_some() && Within(3.0, 0.04).tightened(&ratio).is_none());
+        assert!(
+            Within(3.0, 0.2).tightened(&ratio).is_some() && Within(3.0, 0.04).tightened(&ratio).is_none()
+        );
         // Whole numbers, such as frames missed, or many.
         assert!(matches!(AtMost(11.0).tightened(&[0.0; ENOUGH]), Some(AtMost(bound)) if bound == 3.0));
         assert!(matches!(AtLeast(1.0).tightened(&[1000.0; ENOUGH]), Some(AtLeast(bound)) if bound == 970.0));
