@@ -17,7 +17,7 @@
 //! Values of a busy host belong in the record only if the figure is in virtual time. A figure that
 //! gets worse on purpose needs a new record: remove its values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -154,7 +154,9 @@ impl Record {
         let mut file = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error)?;
         let mut record = Self::read(path)?;
         let own = record.0.entry(scenario.to_owned()).or_default();
-        for figure in figures.iter().filter(|figure| figure.value.is_finite()) {
+        // One value of each run, though a figure may have two bounds.
+        let mut added = BTreeSet::new();
+        for figure in figures.iter().filter(|one| one.value.is_finite() && added.insert(&one.what)) {
             let values = own.entry(figure.what.clone()).or_default();
             // Six digits are more than any spread.
             values.push((figure.value * 1e6).round() / 1e6);
@@ -208,6 +210,7 @@ mod tests {
         for run in 0..12 {
             let figures = [
                 figure("a: 1/2 \"quoted\"", f64::from(run) / 8.0, Bound::AtLeast(-100.0)),
+                figure("a: 1/2 \"quoted\"", f64::from(run) / 8.0, Bound::AtMost(100.0)),
                 figure("b", f64::NAN, Bound::AtMost(1.0)),
             ];
             Record::add(&path, if run % 2 == 0 { "one" } else { "other" }, &figures).unwrap();
