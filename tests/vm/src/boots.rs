@@ -17,7 +17,7 @@ use crate::build::target_directory;
 pub struct Boots {
     /// All boots.
     pub boots: u64,
-    /// Those that did not come up, and were repeated.
+    /// Those whose machine failed, and were repeated.
     pub repeated: u64,
     /// Schedulers that guests loaded.
     pub loads: u64,

@@ -63,6 +63,8 @@ rm -f /tmp/.writable
 export OUT AMPCTL AMP_PMU HOME="${HOME:-/root}" XDG_CACHE_HOME=/run/bias/cache XDG_STATE_HOME=/run/bias/state
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 mkdir -p "$XDG_CACHE_HOME" "$XDG_STATE_HOME"
+# A command that finds a CPU without a timer writes $VM_NO_TIMER to $VM_REPEAT.
+export VM_NO_TIMER VM_REPEAT="$VM_RUN/$VM_FAILED"
 
 # libbpf reads the configuration for schedulers that depend on kernel options. Without it they do
 # not load.

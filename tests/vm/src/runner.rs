@@ -94,7 +94,7 @@ pub struct Outcome {
     pub console: PathBuf,
     /// The output directory.
     pub out: PathBuf,
-    /// How QEMU itself or the boot failed before the command started, if so.
+    /// How QEMU itself or the boot failed before the command started, or that a CPU had no timer.
     pub early_failure: Option<String>,
     /// Number of schedulers that the guest loaded; zero if it did not end by itself.
     pub loads: u64,
@@ -115,7 +115,7 @@ impl Vm {
             boots::count(outcome.early_failure.is_some(), outcome.loads);
             match &outcome.early_failure {
                 Some(failure) if attempt < BOOT_ATTEMPTS => {
-                    eprintln!("xtask: the machine did not come up ({failure}); trying again");
+                    eprintln!("xtask: the machine failed ({failure}); trying again");
                 }
                 _ => return Ok(outcome),
             }

@@ -50,11 +50,15 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Return how QEMU itself or the boot failed before the command started, if it did. One such
-    /// failure is an assertion in QEMU, another a CPU without a timer. A crash shows as a guest
-    /// that booted and ended without a message from the guest or the launcher.
+    /// Return how QEMU itself or the boot failed before the command started, if it did, or that a
+    /// CPU had no timer, which the command may also find. One such failure is an assertion in QEMU.
+    /// A crash shows as a guest that booted and ended without a message from the guest or the
+    /// launcher.
     #[must_use]
     pub fn early_failure(&self) -> Option<String> {
+        if self.failed.contains(NO_TIMER) {
+            return Some(self.failed.trim().to_string());
+        }
         if self.started {
             return None;
         }
@@ -64,9 +68,6 @@ impl Evidence {
         let known = |line: &&str| line.starts_with("qemu-system") && line.contains("Assertion");
         if let Some(line) = self.console.lines().find(known) {
             return Some(line.to_string());
-        }
-        if self.failed.contains(NO_TIMER) {
-            return Some(self.failed.trim().to_string());
         }
         let silent = self.launcher.trim().is_empty() && self.failed.is_empty();
         let crashed = silent && self.console.contains("BIOS-") && !self.console.contains("Kernel panic");
@@ -231,5 +232,7 @@ mod tests {
         assert_eq!(early(&panicked, ""), None, "a guest that panicked is not QEMU's fault");
         let started = Evidence { started: true, console: booted.into(), ..Evidence::default() };
         assert_eq!(started.early_failure(), None, "from then on the command may have caused it");
+        let lost = Evidence { failed: format!("{NO_TIMER}\n"), ..started };
+        assert!(lost.early_failure().is_some(), "no command takes a CPU's timer");
     }
 }
