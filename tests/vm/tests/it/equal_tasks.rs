@@ -62,7 +62,7 @@ fn threads(tasks: &[u32]) {
 fn caches_of_equal_cpus(kernel: &str, machine: &str) {
     let results = Scenario::emulated(kernel, machine, 3).loads("", "loads nine spin 9 3");
     let mut expect = Expectations::default();
-    expect.at_most("9 tasks: most over least", results.number("nine", "/most_over_least"), 1.15);
+    expect.at_most("9 tasks: most over least", results.number("nine", "/most_over_least"), 1.05);
     expect.lasts(&results);
     expect.judge();
 }
