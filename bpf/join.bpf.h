@@ -133,9 +133,9 @@ static __always_inline u64 queue_now(u32 queue)
 }
 
 /*
- * Let the task of @tctx keep in @queue the lag that it had in a DSQ of the other
- * class. Those of one class are near each other: CPUs take tasks that lag from
- * other LLCs. A task that moves there would collect the steps of their clocks.
+ * Let the task of @tctx keep in @queue the lag that it had in a DSQ of the
+ * other class. Those of one class are near each other: CPUs take tasks that lag
+ * from other LLCs. A task that moves would collect the steps of their clocks.
  */
 static __always_inline u64 vtime_in(struct task_ctx *tctx, u32 queue, u64 vtime)
 {

@@ -135,8 +135,8 @@ static __always_inline void queue_shared(struct task_struct *p, s32 cpu, u64 vti
 				 enq_flags);
 	stat_inc(BIAS_STAT_ENQ_SHARED);
 	/*
-	 * @p's SCHED_EXT successor here checks the DSQ: no kick is needed. Any
-	 * other flag means a wakeup, a change or a move of @p: none succeeds it.
+	 * @p's SCHED_EXT successor here checks the DSQ: no kick is needed.
+	 * Any other flag means a wakeup, a change or a move: none succeeds @p.
 	 */
 	if (!(enq_flags & ~SCX_ENQ_LAST) && cpu == bpf_get_smp_processor_id() && llc == llc_of(cpu) &&
 	    cpu_ctx_of(cpu)->run_pid == p->pid) {

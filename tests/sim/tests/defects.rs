@@ -124,8 +124,8 @@ fn no_task_waits_behind_a_waiting_kernel_thread() {
     holds_in_all("freed-behind-kthread", 4);
 }
 
-/// A task waited beside an idle CPU, because its new affinity was set on the CPU that real-time work
-/// had taken from it: ops.enqueue took it for one that was put back, and woke no CPU.
+/// A task waited beside an idle CPU, because its new affinity was set on the CPU that real-time
+/// work had taken from it: ops.enqueue took it for one that was put back, and woke no CPU.
 #[test]
 fn a_task_that_is_freed_on_a_taken_cpu_wakes_another() {
     holds_in_all("freed-beside-real-time", 4);

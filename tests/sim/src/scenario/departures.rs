@@ -100,8 +100,9 @@ fn freed_behind_kthread(seed: u64) -> Case {
     case
 }
 
-/// Real-time work takes CPU 3 from a task that is pinned there. A call on that CPU then lets the task
-/// run on others, too. The first of them is offline and has kept its idle mark, the second idles.
+/// Real-time work takes CPU 3 from a task that is pinned there. A call on that CPU then lets the
+/// task run on others, too. The first of them is offline and has kept its idle mark, the second
+/// idles.
 fn freed_beside_real_time(seed: u64) -> Case {
     let mut case = Case::new("4P", seed);
     (case.duration_ns, case.release) = (2_000 * MS, Release::ALL[(seed % 4) as usize]);

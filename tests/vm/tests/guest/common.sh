@@ -144,8 +144,8 @@ look() {
 	ran >"$OUT/$1.before"
 	sleep 5
 	ran >"$OUT/$1.ran"
-	# QEMU occasionally loses the timer of a CPU, and then the CPU time of its task stands still.
-	# All CPUs are busy here. The machine boots again for that.
+	# QEMU occasionally loses the timer of a CPU, and then the CPU time of its task stands
+	# still. All CPUs are busy here. The machine boots again for that.
 	printf '%s\n' "$before" "$(timers)" |
 		awk '{ for (i = 1; i <= NF; i++) if ($i == was[i]) exit 1; split($0, was) }' ||
 		echo "$VM_NO_TIMER" >"${VM_REPEAT:-/dev/null}"

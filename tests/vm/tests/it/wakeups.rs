@@ -46,8 +46,8 @@ mod full {
 
     /// Messengers with workers, and a broadcast to eight threads, beside one busy task per CPU. The
     /// slower the CPUs, the more of a delay is the cost of switches. The target is the default's
-    /// median, which differs up to fourfold between runs: 97 to 257 us, 301 to 1223 and 682 to 2652.
-    /// That of scx_bias does not, so it has bounds of its own.
+    /// median, which differs up to fourfold between runs: 97 to 257 us, 301 to 1223 and 682 to
+    /// 2652. That of scx_bias does not, so it has bounds of its own.
     #[test]
     fn wakees_are_early_beside_busy_tasks() {
         let loads = [
