@@ -38,13 +38,13 @@ pub const FINDINGS: &[Finding] = &[
     },
     Finding {
         rule: "parked-overdue",
-        per_100_000: 35,
+        per_100_000: 37,
         cause: "the kernel serves the global DSQ before it calls ops.dispatch, so parked tasks wait until \
                 all overdue tasks have had a turn",
     },
     Finding {
         rule: "idle-released",
-        per_100_000: 17,
+        per_100_000: 16,
         cause: "before 6.19 the kernel reports a CPU that is taken only where a SCHED_EXT task ran",
     },
     Finding {
@@ -55,7 +55,7 @@ pub const FINDINGS: &[Finding] = &[
     },
     Finding {
         rule: "share-weights",
-        per_100_000: 1,
+        per_100_000: 2,
         cause: "tasks of some ten thousand times the least weight take nearly all CPUs. Those that wait \
                 share one CPU across caches, or one turn is too long for what a light task is due",
     },
@@ -78,7 +78,7 @@ pub const FINDINGS: &[Finding] = &[
     },
     Finding {
         rule: "share-sleep",
-        per_100_000: 31,
+        per_100_000: 15,
         cause: "a sleep forgives a quarter of the run before it, also if the task has used its share",
     },
     Finding {
