@@ -86,6 +86,14 @@ static __always_inline u32 tier_of(s32 cpu)
 	return two_classes ? speed_of(cpu)->tier : 0;
 }
 
+/* Return true if a task of another class runs on @cpu, or is about to. */
+static __always_inline bool is_taken(s32 cpu)
+{
+	const struct rq *rq = bpf_per_cpu_ptr(&runqueues, cpu);
+
+	return rq && rq->nr_running != rq->scx.nr_running;
+}
+
 static __always_inline bool has_worse_tier(s32 cpu)
 {
 	return two_classes && tiers_used[READ_ONCE(table_seq) & 1] >> (tier_of(cpu) + 1);

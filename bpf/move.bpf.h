@@ -34,9 +34,10 @@
  * Invariants
  * A request applies to the task that ran when it was made, or to none.
  * settle_start() clears it, unless the agent made it for the task that starts.
- * The CPU that carries it out checks the affinity. An idle CPU gets one task:
- * the first to be announced (arrival.bpf.h). Only leaves_node() lets a task
- * leave its NUMA node. Code that takes a CPU's idle mark wakes that CPU.
+ * The CPU that carries it out checks the affinity, and that no other class has
+ * taken the target. An idle CPU gets one task: the first to be announced
+ * (arrival.bpf.h). Only leaves_node() lets a task leave its NUMA node. Code that
+ * takes a CPU's idle mark wakes that CPU.
  *
  * Limits
  * Requests race, and the last store wins.
@@ -189,7 +190,7 @@ static __always_inline bool move_holds(struct task_struct *p, s32 cpu, struct cp
 	} else if (to >= 0 && !is_offline(to) && cctx->run_pid == p->pid && !is_pinned(p) &&
 		   !(p->flags & PF_EXITING) && bpf_cpumask_test_cpu(to, p->cpus_ptr)) {
 		if (busy ? (request & MOVE_SWAP) && (target->run_flags & RUN_MOVABLE) && !target->move_to
-			 : !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | to))
+			 : !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | to) && !is_taken(to))
 			return true;
 	}
 	WRITE_ONCE(cctx->move_to, 0);

@@ -48,6 +48,8 @@ struct sim_host {
 	const struct cpumask *(*idle_cpumask)(void *kernel);
 	const struct cpumask *(*idle_smtmask)(void *kernel);
 	s32 (*this_cpu)(void *kernel);
+	/* Return the CPU's runqueue, without the tasks of sched_ext. */
+	const struct rq *(*rq)(void *kernel, s32 cpu);
 	u32 (*cpuperf_cap)(void *kernel, s32 cpu);
 	void (*cpuperf_set)(void *kernel, s32 cpu, u32 target);
 	/* tasks */

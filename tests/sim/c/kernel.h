@@ -130,6 +130,16 @@ struct task_struct {
 #define PF_EXITING 0x00000004
 #define PF_KTHREAD 0x00200000
 
+/* A runqueue, as far as it tells which tasks are not of sched_ext. */
+struct scx_rq {
+	u32 nr_running;
+};
+
+struct rq {
+	unsigned int nr_running;
+	struct scx_rq scx;
+};
+
 struct scx_init_task_args {
 	bool fork;
 };

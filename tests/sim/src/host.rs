@@ -44,6 +44,7 @@ pub fn table() -> ffi::sim_host {
         idle_cpumask: Some(idle_cpumask),
         idle_smtmask: Some(idle_smtmask),
         this_cpu: Some(this_cpu),
+        rq: Some(rq),
         cpuperf_cap: Some(cpuperf_cap),
         cpuperf_set: Some(cpuperf_set),
         current: Some(current),
@@ -269,6 +270,16 @@ unsafe extern "C" fn ktime_ns(k: *mut c_void) -> u64 {
 
 unsafe extern "C" fn jiffies(k: *mut c_void) -> u64 {
     unsafe { kernel(k) }.jiffies()
+}
+
+unsafe extern "C" fn rq(k: *mut c_void, cpu: i32) -> *const ffi::rq {
+    let kernel = unsafe { kernel(k) };
+    let Some(this) = usize::try_from(cpu).ok().and_then(|cpu| kernel.cpus.get(cpu)) else {
+        return std::ptr::null();
+    };
+    let nr_running = u32::from(kernel.higher(cpu as usize).is_some());
+    this.rq.set(ffi::rq { nr_running, scx: ffi::scx_rq { nr_running: 0 } });
+    this.rq.as_ptr()
 }
 
 unsafe extern "C" fn cpuperf_cap(k: *mut c_void, cpu: i32) -> u32 {

@@ -202,4 +202,5 @@ mutants! {
     unparked_for_an_offline_cpu
     freed_behind_kthread
     pinned_wakee_behind_the_clock
+    pulled_to_a_taken_cpu
 }

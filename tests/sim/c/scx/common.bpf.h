@@ -183,6 +183,7 @@ static inline bool bpf_cpumask_empty(struct cpumask *mask)
 
 /* Helpers. */
 #define bpf_get_smp_processor_id()	    sim_host->this_cpu(sim_kernel)
+#define bpf_per_cpu_ptr(symbol, cpu)	    sim_host->rq(sim_kernel, cpu)
 #define bpf_get_current_task_btf()	    sim_host->current(sim_kernel)
 #define bpf_probe_read_user(to, size, from) sim_host->user_word(sim_kernel, to)
 #define bpf_ktime_get_ns()		    sim_host->ktime_ns(sim_kernel)

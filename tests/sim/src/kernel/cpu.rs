@@ -134,6 +134,8 @@ pub struct Cpu {
     pub clock: Clock,
     /// Its counters.
     pub counters: Counters,
+    /// Its runqueue, as BPF code sees it.
+    pub rq: Cell<crate::ffi::rq>,
     /// `task_struct` of its idle task.
     pub idle_task: RawTask,
     /// `task_struct` of the real-time task.
@@ -188,6 +190,7 @@ impl Cpu {
             progress: Progress::default(),
             clock: Clock::default(),
             counters: Counters::default(),
+            rq: Cell::new(crate::ffi::rq { nr_running: 0, scx: crate::ffi::scx_rq { nr_running: 0 } }),
             idle_task: raw("swapper", 0, 120),
             realtime_task: raw("realtime", 20_000 + number as i32, PRIO_REALTIME),
             stopper_task: raw("migration", 30_000 + number as i32, 0),

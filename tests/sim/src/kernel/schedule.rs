@@ -109,7 +109,7 @@ impl Kernel {
     }
 
     /// Return the class above sched_ext that wants `cpu`.
-    fn higher(&self, cpu: usize) -> Option<Curr> {
+    pub(crate) fn higher(&self, cpu: usize) -> Option<Curr> {
         let this = &self.cpus[cpu];
         if !this.stops.borrow().is_empty() {
             Some(Curr::Stopper)

@@ -24,6 +24,7 @@ pub(super) fn all() -> Vec<Family> {
         Family { name: "freed-behind-kthread", case: freed_behind_kthread, check: |_| Ok(()) },
         Family { name: "freed-beside-real-time", case: freed_beside_real_time, check: |_| Ok(()) },
         Family { name: "taken-beside-sleeper", case: taken_beside_sleeper, check: moves_at_once },
+        Family { name: "taken-while-idle", case: taken_while_idle, check: |_| Ok(()) },
     ]
 }
 
@@ -39,6 +40,22 @@ fn taken_beside_sleeper(seed: u64) -> Case {
         // A phase of the sleeper that no other round has.
         let at_ns = (10 + 10 * round) * MS + (round * 617_033 + seed * 7_919) % MS;
         case.disturbances.push(Disturb { at_ns, what: Disturbance::RealTime { cpu: 0, ns: 3 * MS } });
+    }
+    case
+}
+
+/// Real-time work takes the fast CPU, often while it idles beside a slow one whose task has just
+/// become worth a pull. Then the kernel dispatches once more, and the task must stay where it is.
+fn taken_while_idle(seed: u64) -> Case {
+    let mut case = Case::new("60:24", seed);
+    (case.duration_ns, case.release) = (2_000 * MS, Release::ALL[(seed % 3) as usize]);
+    let rng = Rng::new(seed);
+    let fast = TaskSpec::new(Program::periodic(stacks::COMPUTE, MS / 4, MS / 2)).within([0]);
+    let free = Program::periodic(stacks::COMPUTE, MS, MS / 4);
+    case.tasks = vec![fast, TaskSpec::new(free).on(1)];
+    for round in 0..100 {
+        let at_ns = (5 + 20 * round) * MS + rng.below(9 * MS);
+        case.disturbances.push(Disturb { at_ns, what: Disturbance::RealTime { cpu: 0, ns: 10 * MS } });
     }
     case
 }
