@@ -28,8 +28,9 @@
  * the task that comes up has the fast CPU kicked, which sends its own task
  * back. A task that gains clearly more makes room only for one that loses much
  * and lags by unfair_gap_ns, until half of that is made up. Only a task that a
- * tick has seen migrates: a shorter one ends before it arrives. The agent plans
- * swaps (swap.bpf.h); with `moving` off, an ablation, only the agent does.
+ * tick has seen migrates, or a pulled one that runs_long(): a shorter one ends
+ * before it arrives. The agent plans swaps (swap.bpf.h); with `moving` off, an
+ * ablation, only the agent does.
  *
  * Invariants
  * A request applies to the task that ran when it was made, or to none.

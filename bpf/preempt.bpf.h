@@ -31,6 +31,7 @@
 #include "classify.bpf.h"
 #include "optin.bpf.h"
 #include "queue.bpf.h"
+#include "search.bpf.h"
 
 static __always_inline void nominate_victim(s32 cpu, const struct cpu_ctx *cctx)
 {
@@ -134,7 +135,6 @@ static __always_inline s32 pick_victim_cpu(struct task_struct *p, s32 prev)
 	return find_victim(p, prev, vtime);
 }
 
-#define SYNC_AFTER_PART	 5 /* of sync_burst_ns: a longer run is worth a CPU */
 #define SYNC_TIMED_EVERY 4
 
 /* Time a synchronous wakeup: account_stop() sees how long the waker runs on. */
@@ -155,7 +155,7 @@ static __always_inline bool keep_with_waker(struct task_struct *p, s32 cpu)
 {
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 
-	return cctx->burst_ns < sync_burst_ns && cctx->after_ns < sync_burst_ns / SYNC_AFTER_PART &&
+	return cctx->burst_ns < sync_burst_ns && cctx->after_ns < sync_burst_ns / LONG_RUN_PART &&
 	       !(cctx->run_flags & (RUN_TICKED | RUN_UNTICKED)) &&
 	       (!is_restricted(p) || bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) &&
 	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) &&

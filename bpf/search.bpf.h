@@ -49,10 +49,33 @@ __noinline int may_migrate(u32 run_flags, s32 pid, u64 allowed, s32 cpu)
 	return allows;
 }
 
-/* Return true if the CPU's task is worth a migration and may run on @cpu. */
-static __always_inline bool could_move(const struct cpu_ctx *cctx, s32 cpu)
+#define LONG_RUN_PART 5 /* of sync_burst_ns: a longer run is worth a CPU */
+
+/*
+ * Return true if a search saw the CPU's task long before @now_ns, in the same
+ * run: the task will probably run as long again. No start reads a clock for it.
+ */
+static __always_inline bool runs_long(struct cpu_ctx *cctx, u64 now_ns)
 {
-	if (cctx->move_to || !(cctx->run_flags & RUN_TICKED))
+	u64 began_exec_ns = READ_ONCE(cctx->began_exec_ns);
+
+	if (!(cctx->run_flags & RUN_BUSY))
+		return false;
+	if (cctx->watched_exec_ns == began_exec_ns)
+		return now_ns > cctx->watched_ns + sync_burst_ns / LONG_RUN_PART;
+	cctx->watched_exec_ns = began_exec_ns;
+	cctx->watched_ns = now_ns;
+	return false;
+}
+
+/*
+ * Return true if the CPU's task is worth a migration and may run on @cpu. A
+ * tick has seen it, or at @now_ns it has run for long. If @now_ns is 0, only
+ * the tick counts: a swap stops two tasks, and a near tier gains little.
+ */
+static __always_inline bool could_move(struct cpu_ctx *cctx, s32 cpu, u64 now_ns)
+{
+	if (cctx->move_to || !((cctx->run_flags & RUN_TICKED) || (now_ns && runs_long(cctx, now_ns))))
 		return false;
 	return may_migrate(cctx->run_flags, cctx->run_pid, cctx->run_allowed, cpu);
 }
@@ -121,6 +144,7 @@ static __always_inline s32 search_slow(s32 cpu, enum search search)
 	u32 speedup = 0, most, i, node = cpu_info_of(cpu)->node;
 	bool spins = mine->run_speedup == BIAS_SPEEDUP_SPINS;
 	u64 gap_ns = rotation_gap_ns(cpu, mine);
+	u64 now_ns = search == SEARCH_PULL ? bpf_ktime_get_ns() : 0;
 	s32 found = -1;
 	u64 vtime = 0;
 
@@ -138,7 +162,8 @@ static __always_inline s32 search_slow(s32 cpu, enum search search)
 		s32 slow = list->cpus[bounded(group->first + (start + i) % nr, BIAS_MAX_CPUS)];
 		struct cpu_ctx *cctx = cpu_ctx_of(slow);
 
-		if (!could_move(cctx, cpu) || !is_sought(cctx, search, mine, gap_ns))
+		if (!could_move(cctx, cpu, is_near_tier(tier_of(slow)) ? 0 : now_ns) ||
+		    !is_sought(cctx, search, mine, gap_ns))
 			continue;
 		if (nr_nodes > 1 && !(cctx->run_flags & RUN_ROAMS) && cpu_info_of(slow)->node != node)
 			continue;
@@ -169,7 +194,7 @@ static __always_inline s32 search_shared(s32 cpu)
 		bool slow = cpu_is_slow(other);
 
 		if ((found >= 0 && slow) || (!slow && !fast_too) || cpu_info_of(other)->node != node ||
-		    !could_move(cpu_ctx_of(other), cpu) || !core_is_shared(other))
+		    !could_move(cpu_ctx_of(other), cpu, 0) || !core_is_shared(other))
 			continue;
 		found = other;
 		if (!slow)
@@ -189,7 +214,7 @@ __noinline int search_to_pull(s32 cpu)
 	s32 from = search_slow(cpu, SEARCH_PULL), offered = (s32)cpu_ctx_of(cpu)->offered - 1;
 
 	if (from < 0 && offered >= 0 && tier_of(offered) > tier_of(cpu) &&
-	    could_move(cpu_ctx_of(offered), cpu))
+	    could_move(cpu_ctx_of(offered), cpu, 0))
 		from = offered;
 	write_if_changed(&cpu_ctx_of(cpu)->offered, 0);
 	return from;

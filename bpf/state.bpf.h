@@ -100,6 +100,7 @@ struct cpu_ctx {
 	/* The running task. This CPU writes it, other CPUs read it. */
 	u64 run_vtime;	     /* vtime at the last charge */
 	u64 began_vtime;     /* vtime when its slice began */
+	u64 began_exec_ns;   /* sum_exec_runtime when it began to run */
 	u64 run_allowed;     /* first 64 CPUs of its affinity */
 	s32 run_pid;	     /* the last SCHED_EXT task that ran */
 	u32 run_flags;	     /* enum run_flags; 0 if no SCHED_EXT task runs */
@@ -121,6 +122,8 @@ struct cpu_ctx {
 	u32 onlined;	     /* times online; agent then reopens counters */
 	u32 is_offline;	     /* or about to be: its idle mark means nothing */
 	u64 arrival;	     /* task on its way here, see arrival.bpf.h, or 0 */
+	u64 watched_exec_ns; /* began_exec_ns of the run that a search saw */
+	u64 watched_ns;	     /* when one saw it first */
 
 	/* Only this CPU writes the rest. Two ticks saw the resident task. */
 	s32 resident_pid __attribute__((aligned(BIAS_CACHE_LINE)));
@@ -134,7 +137,6 @@ struct cpu_ctx {
 
 	u64 took_at;	   /* jiffies, about, of a start from a shared DSQ */
 	u64 start_exec_ns; /* sum_exec_runtime at the last charge */
-	u64 began_exec_ns; /* sum_exec_runtime when the task began to run */
 	u64 ran_ns;	   /* time charged since then */
 	u64 unshared_ns;   /* work that vtime_now does not contain yet */
 	u64 burst_ns;	   /* average run time of tasks that slept here */

@@ -202,5 +202,6 @@ mutants! {
     unparked_for_an_offline_cpu
     freed_behind_kthread
     pinned_wakee_behind_the_clock
+    long_runs_wait_for_a_tick
     pulled_to_a_taken_cpu
 }

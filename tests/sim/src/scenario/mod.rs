@@ -83,6 +83,7 @@ pub fn all() -> Vec<Scenario> {
         requests::nearly_idle(),
         requests::lone_hog(),
         places::partners(),
+        places::pipeline(),
         places::slow_types(),
         places::fast_types(),
         places::spread_memory(),

@@ -43,6 +43,37 @@ pub(super) fn partners() -> Scenario {
     }
 }
 
+/// A stage of a pipeline: it takes a block from the one before, works, and passes the block on when
+/// the one after has taken the last.
+fn stage(at: usize, stages: usize) -> Program {
+    let wake = |task| Op::Wake { task, sync: true };
+    let work = |work_ns| Op::Run { stack: stacks::COMPUTE, work_ns };
+    let mut ops = if at > 0 { vec![Op::Wait, wake(at - 1)] } else { vec![] };
+    ops.push(work(100_000));
+    if at + 1 < stages {
+        ops.extend([Op::Wait, wake(at + 1), work(3_000)]);
+    }
+    Program { ops, repeat: true }
+}
+
+/// Three stages of a pipeline on two fast CPUs and two slow ones. A stage on a slow CPU never
+/// sleeps, and a tick comes once in a hundred blocks: the fast CPUs, half idle, must pull it before.
+/// Alone they would pass on 6 667 blocks a second, with one stage on a slow CPU 4 000.
+pub(super) fn pipeline() -> Scenario {
+    let mut case = busy("240x2:96x2", &[], 10);
+    case.tick_ns = 10_000_000;
+    case.tasks = (0..3).map(|at| TaskSpec::new(stage(at, 3)).on(at % 2)).collect();
+    // At first each pipe is empty.
+    let empty = (0..2).map(|task| Op::Wake { task, sync: false }).chain([Op::End]).collect();
+    let start = TaskSpec::new(Program { ops: empty, repeat: false });
+    case.tasks.push(TaskSpec { start_ns: Some(500_000), ..start });
+    Scenario {
+        name: "pipeline",
+        case,
+        check: |kernel| expect("blocks in a second", kernel.figures(2).rounds as f64, 6_500.0, 8_000.0),
+    }
+}
+
 /// Three equal tasks on cores of three types. Two of the types are slow.
 pub(super) fn slow_types() -> Scenario {
     Scenario {

@@ -164,9 +164,10 @@ pub struct RunOptions {
     #[arg(long, value_name = "MICROSECONDS")]
     pub rotate_gap_us: Micros<1_000, 10_000_000, 40_000>,
 
-    /// A CPU whose tasks sleep sooner than this keeps a wakee on its waker's CPU. Larger keeps more
-    /// tasks that communicate in one cache. Smaller spreads them, and 0 always spreads [0 to
-    /// 1000000; default 500]
+    /// A CPU whose tasks sleep sooner than this keeps a wakee on its waker's CPU. A fast CPU without
+    /// work pulls a task that has run for a fifth of this on a slow CPU. Larger keeps more tasks
+    /// that communicate in one cache. Smaller spreads them, and 0 always spreads [0 to 1000000;
+    /// default 500]
     #[arg(long, value_name = "MICROSECONDS")]
     pub sync_burst_us: Micros<0, 1_000_000, 500>,
 
