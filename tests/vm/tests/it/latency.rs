@@ -40,14 +40,23 @@ fn waiters_are_as_early_as_under_the_default() {
     waiters_are_early("6.12", TIMED);
 }
 
-/// Check how many of `frames` are missed at most beside 4 and 8 busy tasks.
+/// Check how many of `frames` are missed at most beside 4 and 8 busy tasks. Beside 8 they want more
+/// than their share of unequal CPUs: 0.36 of a fast one for 0.31. The default misses some.
 fn frames_are_in_time(kernel: &str, machine: &str, frames: u32, missed: [u32; 2]) {
-    let load = |busy| format!("loads frames{busy} frames {busy} {frames}\n");
-    let results = Scenario::emulated(kernel, machine, 5).loads("", &(load(4) + &load(8)));
+    let loads = |under: &str| {
+        let load = |busy| format!("loads {under}-frames{busy} frames {busy} {frames}\n");
+        load(4) + &load(8)
+    };
+    let results = Scenario::emulated(kernel, machine, 5).loads(&loads("default"), &loads("bias"));
     let mut expect = Expectations::default();
     for (busy, most) in [4, 8].into_iter().zip(missed) {
-        let number = results.number(&format!("frames{busy}"), "/missed");
-        expect.at_most(&format!("beside {busy} tasks: missed of {frames}"), number, f64::from(most));
+        let of = |under: &str| results.number(&format!("{under}-frames{busy}"), "/missed");
+        let (number, default) = (of("bias"), of("default"));
+        let what = format!("beside {busy} tasks: missed of {frames}");
+        expect.at_most(&format!("{what} | default {default}"), number, f64::from(most));
+        if busy == 8 {
+            expect.at_most(&format!("{what}, more than the default"), number - default, 0.0);
+        }
     }
     expect.judge();
 }
