@@ -25,12 +25,6 @@ pub struct Finding {
 /// All known findings.
 pub const FINDINGS: &[Finding] = &[
     Finding {
-        rule: "queued-unparked",
-        per_100_000: 1,
-        cause: "of several tasks that come back from a throttled cgroup, the CPU that is kicked for one \
-                takes another, and ticks under other caches wake no CPU for the one that is left",
-    },
-    Finding {
         rule: "parked-changed",
         per_100_000: 1,
         cause: "the timer for parked tasks waits for the end of a throttling under the limit of that time, \
@@ -44,7 +38,7 @@ pub const FINDINGS: &[Finding] = &[
     },
     Finding {
         rule: "idle-released",
-        per_100_000: 16,
+        per_100_000: 11,
         cause: "before 6.19 the kernel reports a CPU that is taken only where a SCHED_EXT task ran",
     },
     Finding {
@@ -71,20 +65,9 @@ pub const FINDINGS: &[Finding] = &[
                 may run on a single such CPU takes half of it beside four others on two",
     },
     Finding {
-        rule: "share-crowd",
-        per_100_000: 1,
-        cause: "tasks of the most contended CPU lag beyond the limit, where all are equal whatever they \
-                have run",
-    },
-    Finding {
         rule: "share-sleep",
         per_100_000: 15,
         cause: "a sleep forgives a quarter of the run before it, also if the task has used its share",
-    },
-    Finding {
-        rule: "share-yield",
-        per_100_000: 1,
-        cause: "a yield lets a task of its own cache go first at any lag, so those beside more yields gain",
     },
     Finding {
         rule: "share-fork",
