@@ -98,17 +98,14 @@ static __always_inline void enqueue_local(struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * Return true if a kthread preempts @p on @cpu, and @p is the next one there
- * after the kthread, which is in the local DSQ: no other task waits for @cpu or
- * is on its way. Real-time work may keep the kthread waiting. So a task that
- * has not run there, or that is enqueued again later, finds another CPU.
+ * Return true if a task may wait on @cpu for a kthread, which is in the local
+ * DSQ: no other task waits for @cpu or is on its way. No real-time work keeps
+ * the kthread waiting, else the task would be enqueued again.
  */
-static __always_inline bool waits_for_kthread(const struct task_struct *p, s32 cpu,
-					      const struct cpu_ctx *cctx)
+static __always_inline bool waits_for_kthread(s32 cpu, const struct cpu_ctx *cctx)
 {
-	return cctx->kthread_waiting && cctx->run_pid == p->pid && !shared_waiting(llc_of(cpu)) &&
-	       !pinned_waiting(cpu, cctx) && scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) <= 1 &&
-	       !task_arrives(cctx);
+	return cctx->kthread_waiting && !shared_waiting(llc_of(cpu)) && !pinned_waiting(cpu, cctx) &&
+	       scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) <= 1 && !task_arrives(cctx);
 }
 
 /* @cpu is about to idle, and checks its local DSQ again only after a kick. */

@@ -88,8 +88,9 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
-	bool wakeup = enq_flags & SCX_ENQ_WAKEUP, again = enq_flags & SCX_ENQ_REENQ;
-	bool pinned = is_pinned(p);
+	bool wakeup = enq_flags & SCX_ENQ_WAKEUP, pinned = is_pinned(p);
+	/* A task without a slice is not enqueued again when its CPU is taken. */
+	bool again = (enq_flags & SCX_ENQ_REENQ) || (!enq_flags && is_taken(cpu));
 
 	forget_arrival(p, cctx);
 	if (park(p, cpu, enq_flags))
@@ -121,7 +122,7 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 		/* The CPU dispatches if the other task does not arrive. */
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}
-	if (!enq_flags && waits_for_kthread(p, cpu, cctx)) {
+	if (!enq_flags && waits_for_kthread(cpu, cctx)) {
 		enqueue_local(p, enq_flags);
 		return;
 	}

@@ -145,7 +145,6 @@ mutants! {
     overdue_slow_task_waits_on
     charge_of_light_task_forgiven
     task_leaves_a_brief_kthread
-    newcomer_behind_kthread
     no_nominated_victim
     overdue_again_forgotten
     clock_stands_still
@@ -204,4 +203,5 @@ mutants! {
     pinned_wakee_behind_the_clock
     long_runs_wait_for_a_tick
     pulled_to_a_taken_cpu
+    spent_task_queued
 }

@@ -30,9 +30,11 @@ pub(super) fn all() -> Vec<Family> {
 
 /// Real-time work takes CPU 0 for 3 ms from a busy task, repeatedly, while CPU 1 has a task that
 /// sleeps briefly. Some of these times are just when CPU 1 is about to idle, but not yet marked so.
+/// At 100 ticks a second the busy task has often run out its slice, and waits for a tick to stop.
 fn taken_beside_sleeper(seed: u64) -> Case {
     let mut case = Case::new("2P", seed);
     (case.duration_ns, case.release) = (2_000 * MS, Release::ALL[(seed % 4) as usize]);
+    case.tick_ns = [1, 10][(seed / 4 % 2) as usize] * MS;
     case.interleave = Some(Interleave { permille: 200, longest_ns: 50_000, memory: false });
     let sleeper = Program::periodic(stacks::COMPUTE, MS / 4, 3 * MS / 4);
     case.tasks = vec![TaskSpec::new(Program::busy(stacks::COMPUTE)), TaskSpec::new(sleeper).on(1)];
