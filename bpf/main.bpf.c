@@ -89,7 +89,7 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP, pinned = is_pinned(p);
-	/* A task without a slice is not enqueued again when its CPU is taken. */
+	/* Another class takes @cpu. A task without a slice comes without a flag. */
 	bool again = (enq_flags & SCX_ENQ_REENQ) || (!enq_flags && is_taken(cpu));
 
 	forget_arrival(p, cctx);
