@@ -144,6 +144,16 @@ static __always_inline void kick_idle_cpus(s32 self)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
+/*
+ * Return true if another class takes @cpu from a task: the kernel enqueues it
+ * again, or puts it back without a flag if its slice is over. Global, or the
+ * verifier would follow each case through ops.enqueue.
+ */
+__noinline int is_driven_off(s32 cpu, u64 enq_flags)
+{
+	return (enq_flags & SCX_ENQ_REENQ) || (!enq_flags && is_taken(cpu));
+}
+
 /* Enqueue @p again: another scheduling class took @cpu, where it was. */
 static __always_inline void enqueue_again(struct task_struct *p, s32 cpu, u64 enq_flags)
 {

@@ -89,8 +89,7 @@ void BPF_STRUCT_OPS(bias_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cctx = cpu_ctx_of(cpu);
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP, pinned = is_pinned(p);
-	/* Another class takes @cpu. A task without a slice comes without a flag. */
-	bool again = (enq_flags & SCX_ENQ_REENQ) || (!enq_flags && is_taken(cpu));
+	bool again = is_driven_off(cpu, enq_flags);
 
 	forget_arrival(p, cctx);
 	if (park(p, cpu, enq_flags))

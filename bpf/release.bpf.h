@@ -11,7 +11,7 @@
  * All of them are enqueued again, to an idle CPU or a shared DSQ. Before 6.19
  * ops.cpu_release does this. Then any program may, and one at sched_switch sees
  * each CPU that is taken, also an idle one that a wakee was sent to. A task that
- * has run out its slice is put back before: ops.enqueue asks is_taken().
+ * has run out its slice is put back before, see is_driven_off().
  *
  * Invariants
  * A task is enqueued again once for each time that its CPU is taken. A pinned
